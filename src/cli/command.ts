@@ -1,0 +1,68 @@
+import type { Clock } from "../core/clock.ts";
+
+/** All that a command may touch. Tests pass their own; only `main.ts` builds the real one. */
+export interface CliContext {
+  /** Data, to stdout. A newline is added. */
+  out(text: string): void;
+  /** Talk (progress, notes, errors), to stderr. A newline is added. */
+  err(text: string): void;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** Colour is allowed on stderr/stdout: a terminal, and no NO_COLOR. */
+  readonly color: boolean;
+  /** Aborted by the first SIGINT or SIGTERM; `reason` is the signal's name. */
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+}
+
+/** An option. `string[]` may be repeated; `number` is checked to be finite. */
+export interface Option {
+  readonly type: "string" | "boolean" | "number" | "string[]";
+  /** What stands for the value in the help text. */
+  readonly value?: string;
+  readonly about: string;
+  readonly default?: string | number | boolean;
+  readonly choices?: readonly string[];
+  /** Takes all words up to the next option (`--engines URL URL`). Only with `string[]`. */
+  readonly variadic?: boolean;
+}
+
+export interface Positional {
+  readonly name: string;
+  readonly about: string;
+  readonly required: boolean;
+  /** Takes all the rest. */
+  readonly variadic?: boolean;
+}
+
+/** Option values by their name in camelCase; absent when not given and without a default. */
+export type Values = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
+
+/**
+ * A command is data plus one function. Help, shell completion and docs/cli.md are printed from the data.
+ *
+ * `name` may hold a space (`kv verify`). `run` gives the exit code (0 when nothing is returned); a thrown `CgnError` is
+ * printed by `main.ts` and ends with the code's exit.
+ */
+export interface Command {
+  readonly name: string;
+  readonly about: string;
+  readonly examples: readonly string[];
+  readonly positionals?: readonly Positional[];
+  /** By long name without dashes, kebab-case. */
+  readonly options: Readonly<Record<string, Option>>;
+  run(
+    args: { readonly options: Values; readonly positionals: readonly string[] },
+    cli: CliContext,
+  ): Promise<number | undefined>;
+}
+
+/** `--config`, `--set`: the options of every command that loads a configuration. */
+export const CONFIG_OPTIONS = {
+  config: {
+    type: "string",
+    value: "FILE",
+    about: "configuration file (else $CGN_CONFIG, ./cgn.toml, /etc/cognitora/cognitora.toml)",
+  },
+  set: { type: "string[]", value: "KEY=VALUE", about: "override any key, for example --set router.policy=round_robin" },
+} as const satisfies Record<string, Option>;

@@ -1,0 +1,151 @@
+import type { EngineKind, Role } from "../core/engine-kind.ts";
+import type { Problem } from "../core/errors.ts";
+import type { KvOffload } from "../core/kv-offload.ts";
+import type { EngineSlot, ModelSpec } from "../engines/engine.ts";
+
+/**
+ * A loaded configuration: every value settled (defaults, file, environment, flags), aliases folded, durations in ms.
+ *
+ * "A limit binds only when it is written": such fields are undefined unless the user set them.
+ */
+export interface Settings {
+  /** Where it was read from; undefined: defaults only. */
+  readonly file?: string;
+  readonly cluster: ClusterSettings;
+  readonly router: RouterSettings;
+  readonly agent: AgentSettings;
+  readonly kv: KvSettings;
+  readonly security: SecuritySettings;
+  readonly auth: AuthSettings;
+  readonly metrics: MetricsSettings;
+  readonly models: readonly ModelSettings[];
+  /** One for each engine of this host, in the file's order ([engine] or [[engines]]), ready to launch or adopt. */
+  readonly engines: readonly EngineSettings[];
+  readonly warnings: readonly Problem[];
+}
+
+export interface HostPort {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface ClusterSettings {
+  readonly name: string;
+  readonly stateBackend: "memory" | "static" | "etcd" | "gossip";
+  readonly etcdEndpoints: readonly string[];
+  readonly gossipSeeds: readonly string[];
+  readonly dataDir?: string;
+}
+
+export interface RouterSettings {
+  readonly listenHttp: HostPort;
+  readonly listenGrpc: HostPort;
+  readonly listenAdmin: HostPort;
+  readonly nodeId: string;
+  readonly workerThreads: number;
+  readonly policy: string;
+  /** Largest request body in bytes (413 above). */
+  readonly maxBodyBytes: number;
+  readonly scoreWeights: {
+    readonly kv: number;
+    readonly load: number;
+    readonly power: number;
+    readonly capacity: number;
+  };
+  /** Undefined fields do not bind. */
+  readonly admission: {
+    readonly maxQueue?: number;
+    readonly ttftSloMs?: number;
+    readonly maxConcurrentPerReplica?: number;
+    readonly queueTimeoutMs?: number;
+  };
+  readonly rateLimit: {
+    readonly enabled: boolean;
+    readonly rps: number;
+    readonly burst: number;
+    readonly rpsPerSubject?: number;
+    readonly redisUrl?: string;
+  };
+  readonly disagg: { readonly enabled: boolean; readonly colocateBelowTokens: number };
+}
+
+export interface AgentSettings {
+  readonly listen: HostPort;
+  readonly listenGrpc?: HostPort;
+  readonly listenAdmin?: HostPort;
+  readonly nodeId: string;
+  readonly role: Role;
+  readonly kvUds: string;
+  readonly readyTimeoutMs: number;
+  readonly readyProbeUrl?: string;
+  readonly heartbeatMs: number;
+  readonly drainGraceMs: number;
+  /** True: engines outlive the agent, and no guard watches them. */
+  readonly keepEngines: boolean;
+  readonly logDir: string;
+  readonly stateDir: string;
+}
+
+export interface KvSettings {
+  readonly listen: HostPort;
+  readonly uds: string;
+  /** Hard cap of the index in bytes. */
+  readonly ramBytes: number;
+  readonly indexDir: string;
+  /** Undefined unless written. */
+  readonly blockSizeTokens?: number;
+}
+
+export interface SecuritySettings {
+  readonly caFile?: string;
+  readonly certFile?: string;
+  readonly keyFile?: string;
+  readonly clientCaFile?: string;
+  readonly requireMtls: boolean;
+}
+
+export interface AuthSettings {
+  readonly enabled: boolean;
+  readonly oidcIssuer?: string;
+  readonly oidcAudience?: string;
+  readonly oidcJwksTtlMs: number;
+  readonly apiKeysFile?: string;
+}
+
+export interface MetricsSettings {
+  readonly listen: HostPort;
+  readonly scrapeIntervalMs: number;
+  readonly scrapeTargets: readonly { readonly name: string; readonly url: string }[];
+}
+
+export interface ModelSettings extends ModelSpec {
+  readonly cascade: readonly string[];
+  readonly maxPromptTokens?: number;
+  readonly prefillReplicas?: number;
+  readonly decodeReplicas?: number;
+}
+
+/** One engine, with all that `Engine.launch()` needs besides the engine object itself. */
+export interface EngineSettings {
+  /** `[[engines]].node_id`, else the agent's (with the engine's index from the second on). */
+  readonly nodeId: string;
+  readonly kind: EngineKind;
+  /** Base URL, without a path. */
+  readonly url: string;
+  readonly kvOffload: KvOffload;
+  readonly role: Role;
+  /** False adopts an engine that somebody else started. */
+  readonly spawn: boolean;
+  readonly model: ModelSpec;
+  /** Undefined only for an adopted engine whose model is to be asked from it: then `model.name` is "". */
+  readonly slot: EngineSlot;
+  /** The engine's own section, parsed by its schema. */
+  readonly options: unknown;
+  readonly blockTokens?: number;
+  readonly readyTimeoutMs: number;
+  readonly drainGraceMs: number;
+  readonly commandTemplate?: readonly string[];
+  readonly group?: string;
+  readonly ttlMs?: number;
+  readonly preload: boolean;
+}

@@ -1,0 +1,58 @@
+import type { WorkerId } from "./ids.ts";
+import type { Tier } from "./kv-event.ts";
+
+/** A question of the router: who holds how much of this prompt? */
+export interface MatchQuery {
+  /** Model name as clients say it. */
+  readonly model: string;
+  /** What must be equal for KV to be shared besides the bytes: adapter and `cache_salt`, from `rootKey()`. */
+  readonly root: string;
+  /** The rendered prompt, exactly as the engine sees it before tokenising. */
+  readonly prompt: Uint8Array;
+}
+
+export interface WorkerMatch {
+  readonly worker: WorkerId;
+  /** Predicted `cached_tokens`. Exact for event sources: whole blocks. */
+  readonly tokens: number;
+  /** Whole blocks; 0 for history sources. */
+  readonly blocks: number;
+  /** Bytes of the prompt that are covered. */
+  readonly bytes: number;
+  /** The slowest tier among the blocks counted. */
+  readonly tier: Tier;
+  readonly source: "events" | "history";
+}
+
+/** What came of a request, told back once it is over. */
+export interface Outcome {
+  readonly worker: WorkerId;
+  readonly epoch: number;
+  readonly model: string;
+  readonly root: string;
+  readonly prompt: Uint8Array;
+  /** Bytes the model generated, as they would stand in the next turn's prompt; undefined when not known. */
+  readonly answer?: Uint8Array;
+  readonly promptTokens?: number;
+  readonly completionTokens?: number;
+  /** What the engine reported. */
+  readonly cachedTokens?: number;
+  /** What `match` had said for this worker. */
+  readonly predictedTokens: number;
+}
+
+/**
+ * What the router asks and tells kvcached. In one process the answer of `match` is immediate; over the network it is a
+ * promise. It never rejects for lack of knowledge: an empty list is an answer.
+ */
+export interface PrefixKnowledge {
+  match(query: MatchQuery): readonly WorkerMatch[] | Promise<readonly WorkerMatch[]>;
+  /** A request was sent to this worker: its prompt will be in the cache there (history sources count it at once). */
+  sent(worker: WorkerId, query: MatchQuery): void;
+  observe(outcome: Outcome): void;
+}
+
+/** The root of the index for an adapter and a salt: prompts under different roots never match. Both "" for the base. */
+export function rootKey(lora: string, salt: string): string {
+  return lora === "" && salt === "" ? "" : JSON.stringify([lora, salt]);
+}

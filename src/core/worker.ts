@@ -1,0 +1,84 @@
+import type { EngineKind, Role } from "./engine-kind.ts";
+import type { NodeId, WorkerId } from "./ids.ts";
+
+/**
+ * How an engine must be treated by the request path. All code outside `engines/` branches on these, never on the kind.
+ * A missing trait means "no".
+ */
+export interface WorkerTraits {
+  /** Reports `usage.prompt_tokens_details.cached_tokens` (or an equal figure). */
+  readonly reportsCachedTokens?: boolean;
+  /** A stream carries `usage` only with `stream_options.include_usage`. */
+  readonly usageOnlyWhenAsked?: boolean;
+  /** Never notices that a non-streaming client left: stream upstream and fold the answer. */
+  readonly foldNonStreaming?: boolean;
+  /** A client-sent `kv_transfer_params` may kill it: strip them. */
+  readonly stripKvTransferParams?: boolean;
+  /** Ignores a wrong `model`, so the router must check names itself. */
+  readonly ignoresModelName?: boolean;
+  /** Answers `/tokenize` with chat messages (parity probe). */
+  readonly tokenizesChats?: boolean;
+}
+
+/** Where knowledge about a worker's cache comes from. */
+export type KvSource =
+  | {
+      readonly type: "events";
+      /** ZMQ SUB endpoint of rank 0, for example `tcp://127.0.0.1:5557`. */
+      readonly endpoint: string;
+      /** ZMQ DEALER endpoint of rank 0; absent when the engine replays nothing. */
+      readonly replay?: string;
+      readonly topic: string;
+      /** Data-parallel rank that this worker is; endpoints are already that rank's own. */
+      readonly dpRank: number;
+    }
+  | {
+      readonly type: "history";
+      /** How many prompts the engine is believed to keep (slots, prompt cache entries). */
+      readonly entries: number;
+    };
+
+/** Where the model's tokenizer and chat template come from. At most one is needed. */
+export interface TokenizerSource {
+  /** A folder with `tokenizer.json`, and a chat template in `chat_template.jinja` or `tokenizer_config.json`. */
+  readonly dir?: string;
+  /** A GGUF file. */
+  readonly gguf?: string;
+  /** Byte level, id = byte: the simulator's built-in vocabulary. */
+  readonly bytes?: boolean;
+}
+
+export type WorkerState = "starting" | "ready" | "draining" | "down";
+
+/** One engine as the router and kvcached may know it. The KV-offload dial is not part of it. */
+export interface WorkerInfo {
+  readonly id: WorkerId;
+  readonly node: NodeId;
+  readonly kind: EngineKind;
+  readonly traits: WorkerTraits;
+  /** Base URL, without a path. */
+  readonly url: string;
+  /** Names that clients may use. */
+  readonly models: readonly string[];
+  /** The name that the engine itself wants in `model`, where it differs from what clients send. */
+  readonly upstreamModel?: string;
+  readonly role: Role;
+  /** Tokens a KV block; undefined when the engine has none that it tells of. */
+  readonly blockTokens?: number;
+  readonly kv: KvSource;
+  readonly tokenizer: TokenizerSource;
+  readonly state: WorkerState;
+  /** Why it is in that state, for people. */
+  readonly reason: string;
+  /** Grows with each start of the process: what was known about its cache before is void. */
+  readonly epoch: number;
+  /** Context limit in tokens, where known. */
+  readonly maxModelTokens?: number;
+}
+
+/** Who is there. One contract for memory, a static list, and stores shared by hosts. */
+export interface WorkerDirectory {
+  list(): readonly WorkerInfo[];
+  /** Called with the whole list after each change; the result ends it. */
+  subscribe(listener: (workers: readonly WorkerInfo[]) => void): () => void;
+}

@@ -1,0 +1,157 @@
+import type { z } from "zod";
+import type { EngineKind, Role } from "../core/engine-kind.ts";
+import type { KvEventBatch } from "../core/kv-event.ts";
+import type { KvOffload } from "../core/kv-offload.ts";
+import type { LaunchPlan } from "../core/launch-plan.ts";
+import type { KvSource, TokenizerSource, WorkerTraits } from "../core/worker.ts";
+
+/** A `[models."NAME"]` table, resolved. */
+export interface ModelSpec {
+  /** The name clients use. */
+  readonly name: string;
+  /** A local folder or file; wins over `hfRepo`. */
+  readonly path?: string;
+  readonly hfRepo?: string;
+  readonly dtype?: string;
+  /** Tensor-parallel degree, at least 1. */
+  readonly tp: number;
+  /** Context limit in tokens. */
+  readonly maxModelLen?: number;
+  readonly extraArgs: readonly string[];
+}
+
+/** What the engine is told to load: path, else hub repository, else the name itself. */
+export function modelTarget(model: ModelSpec): string {
+  return model.path ?? model.hfRepo ?? model.name;
+}
+
+/** How many consecutive side ports each engine owns, from `EngineSlot.sidePortBase` on. */
+export const SIDE_PORTS = 64;
+
+/** The machine share given to one engine process. */
+export interface EngineSlot {
+  readonly host: string;
+  readonly port: number;
+  /** GPU indices in rank order; undefined: the engine sees all. */
+  readonly gpus?: readonly number[];
+  /** An address of this host that prefill/decode peers can reach; loopback when all peers are on this host. */
+  readonly peerAddress: string;
+  /** First of `SIDE_PORTS` ports of this engine alone (KV events, replay, NIXL side channels, bootstrap, LMCache, KVBM). */
+  readonly sidePortBase: number;
+  /** SGLang decode: the bootstrap port of the prefill server it dials by default. */
+  readonly prefillBootstrapPort?: number;
+  /** Processor cores of the host, and engines that share them. */
+  readonly cores: number;
+  readonly enginesOnHost: number;
+  /** What the engine computes on. `unknown` renders for a GPU. */
+  readonly platform: "cuda" | "cpu" | "metal" | "unknown";
+  /** A folder where files of the plan may be written. */
+  readonly stateDir: string;
+  /** Version of the engine that is installed, where known. */
+  readonly engineVersion?: string;
+}
+
+/** Everything that decides a launch. Same input, same plan, byte for byte. */
+export interface LaunchInput<Options> {
+  readonly options: Options;
+  readonly model: ModelSpec;
+  readonly slot: EngineSlot;
+  readonly role: Role;
+  readonly offload: KvOffload;
+  /** `[kv].block_size_tokens` when it was written; the engine's launch has its own default otherwise. */
+  readonly blockTokens?: number;
+  readonly readyTimeoutMs: number;
+  /** How long in-flight requests may take after a stop was asked for. */
+  readonly drainGraceMs: number;
+  /** `[agent].vllm_cmd`: the old argv template with `{model}` and `{tp}`; replaces the rendered binary and positionals. */
+  readonly commandTemplate?: readonly string[];
+}
+
+/** One cell of the engine × offload × role table: what the engine accepts, or why it is refused. */
+export type OffloadCell =
+  | { readonly supported: true; readonly notes: readonly string[] }
+  | { readonly supported: false; readonly reason: string };
+
+/** An HTTP exchange with an engine, already done: status 0 when the connection was refused. */
+export interface ProbeReply {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** Load as the engine tells it in `/metrics`; fields are absent where it does not. */
+export interface EngineLoad {
+  readonly running?: number;
+  readonly waiting?: number;
+  /** Share of KV blocks in use, 0 to 1. */
+  readonly kvUsage?: number;
+}
+
+/** Pure readers of what an engine answers. Paths are relative to its base URL. */
+export interface EngineProbe {
+  /** What to fetch to know that it can answer, and the verdict. */
+  readonly ready: {
+    readonly path: string;
+    readonly method?: "GET" | "POST";
+    readonly body?: string;
+    verdict(reply: ProbeReply): "ready" | "loading" | "failed";
+  };
+  readonly metrics?: { readonly path: string; parse(text: string): EngineLoad };
+  readonly models?: {
+    readonly path: string;
+    parse(body: string): readonly { readonly id: string; readonly maxModelTokens?: number }[];
+  };
+  /** Where the engine tells its chat template (llama.cpp's `/props`). */
+  readonly template?: {
+    readonly path: string;
+    parse(body: string): { readonly template: string; readonly bos?: string; readonly eos?: string } | undefined;
+  };
+  /** Where the engine tells where it publishes KV events. `host` replaces wildcards. One entry a DP rank. */
+  readonly kvSources?: { readonly path: string; parse(body: string, host: string): readonly KvSource[] };
+  /** Where the engine tells its block size. */
+  readonly blockTokens?: { readonly path: string; parse(body: string): number | undefined };
+  readonly version?: { readonly path: string; parse(body: string): string | undefined };
+}
+
+/** What may be known of a running engine from its launch. */
+export interface Announcement {
+  readonly blockTokens?: number;
+  readonly kv: KvSource;
+  readonly tokenizer: TokenizerSource;
+  /** The name the engine wants in `model`, where it differs. */
+  readonly upstreamModel?: string;
+  readonly maxModelTokens?: number;
+}
+
+/**
+ * One inference engine, as data and pure functions.
+ *
+ * All code outside `engines/` is engine-agnostic: it may branch on traits, never on `kind`. Nothing here starts a process,
+ * opens a socket or reads a clock. Adding one = its folder and one line in `registry.ts`.
+ */
+export interface Engine<Options = unknown> {
+  readonly kind: EngineKind;
+  /** Name of its TOML table below `[engine]`, and other names it is read by. */
+  readonly section: string;
+  readonly sectionAliases: readonly string[];
+  /** False: an endpoint that somebody else runs. */
+  readonly spawns: boolean;
+  readonly traits: WorkerTraits;
+  /**
+   * The keys of its TOML section, strict objects with `.describe()` (meaning), `.meta({ unit })` and defaults: the config
+   * reference, JSON schema, environment names and `config explain` are made from it.
+   */
+  readonly schema: z.ZodType<Options>;
+  /** Port used when neither `engine.url` nor the section's `port` is written. */
+  defaultPort(options: Options): number;
+  /** The dial: read in one place (its `-offload.ts`). */
+  cell(offload: KvOffload, role: Role): OffloadCell;
+  /**
+   * The launch plan. Assumes a supported cell.
+   * @throws CgnError CONFIG_INVALID with all problems, for options that contradict each other
+   */
+  launch(input: LaunchInput<Options>): LaunchPlan;
+  announce(input: LaunchInput<Options>): Announcement;
+  readonly probe: EngineProbe;
+  /** Decode one payload of its KV event publisher. @throws CgnError EVENTS_MALFORMED */
+  decodeEvents?(payload: Uint8Array): KvEventBatch;
+}
