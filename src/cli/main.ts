@@ -1,0 +1,86 @@
+import { readFileSync } from "node:fs";
+import { constants } from "node:os";
+import { CODES, isCgnError, type Problem, toCgnError } from "../core/errors.ts";
+import type { CliContext } from "./command.ts";
+import { COMMAND_GROUPS, COMMANDS } from "./commands.ts";
+import { runProgram } from "./program.ts";
+import { systemClock } from "./system-clock.ts";
+
+/** The version in package.json, two folders up both in `src` and in `dist`. */
+export function packageVersion(): string {
+  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+/** One line a problem, as compilers print them: `file:line:column: error: what. Remedy`. */
+export function formatProblem(p: Problem): string {
+  const place = [p.file, p.line, p.column].filter((part) => part !== undefined).join(":");
+  return `${place === "" ? "" : `${place}: `}${p.severity}: ${p.path === "" ? "" : `${p.path}: `}${p.problem}${p.remedy ? `. ${p.remedy}` : ""}`;
+}
+
+/** What a person sees of an error: the message, then each problem in a line. A stack only for our own bugs. */
+export function describeError(thrown: unknown): { readonly lines: readonly string[]; readonly exit: number } {
+  const e = toCgnError(thrown);
+  const lines = [`cgn: ${e.message}`];
+  const problems = (e.details as { problems?: readonly Problem[] }).problems;
+  if (problems !== undefined) lines.push(...problems.map((p) => `  ${formatProblem(p)}`));
+  const tail = isCgnError(e, "ENGINE_EXITED") ? e.details.tail : "";
+  if (tail !== "")
+    lines.push(
+      ...tail
+        .trimEnd()
+        .split("\n")
+        .map((line) => `  | ${line}`),
+    );
+  if (e.code === "BUG")
+    lines.push(e.cause instanceof Error && e.cause.stack ? e.cause.stack : (e.stack ?? ""), "This is a bug in cgn");
+  return { lines, exit: CODES[e.code].exit };
+}
+
+/**
+ * Stop signals become one abort, so that commands end in order; a second one ends at once.
+ * The exit code is 128 + the signal's number unless the command gives its own.
+ */
+function watchSignals(): AbortController {
+  const controller = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+    process.on(name, () => {
+      if (controller.signal.aborted) process.exit(128 + constants.signals[name]);
+      controller.abort(name);
+    });
+  }
+  return controller;
+}
+
+/** A reader that went away (`cgn table | head`) is no failure. */
+function quietBrokenPipe(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (e: NodeJS.ErrnoException) => {
+      if (e.code === "EPIPE") process.exit(0);
+      throw e;
+    });
+  }
+}
+
+export async function main(argv: readonly string[]): Promise<void> {
+  quietBrokenPipe();
+  const stop = watchSignals();
+  const cli: CliContext = {
+    out: (text) => void process.stdout.write(`${text}\n`),
+    err: (text) => void process.stderr.write(`${text}\n`),
+    env: process.env,
+    cwd: process.cwd(),
+    color: process.stderr.isTTY === true && !process.env["NO_COLOR"],
+    signal: stop.signal,
+    clock: systemClock(),
+  };
+  try {
+    process.exitCode = await runProgram(COMMANDS, argv, cli, { version: packageVersion(), groups: COMMAND_GROUPS });
+  } catch (e) {
+    const { lines, exit } = describeError(e);
+    for (const line of lines) cli.err(line);
+    process.exitCode = exit;
+  }
+  // Sockets of a command that failed half-way must not keep the process; output is flushed first.
+  process.stdout.write("", () => process.exit(process.exitCode));
+}
