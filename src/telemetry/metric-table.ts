@@ -1,0 +1,151 @@
+/** One metric as Prometheus sees it. Names carry their unit; times are seconds, sizes bytes. */
+export interface MetricRow {
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly labels: readonly string[];
+  readonly help: string;
+  /** Upper bounds, ascending. Histograms only. */
+  readonly buckets?: readonly number[];
+}
+
+const REQUEST_S = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+const DECISION_S = [1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 0.025, 0.1, 1];
+const START_S = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800];
+const ERROR_TOKENS = [0, 1, 2, 4, 16, 32, 64, 128, 256, 1024, 4096, 16384];
+
+/**
+ * Every metric that cgn exports, and the only place that declares one: docs/metrics.md is printed from it.
+ *
+ * Eight of these names are older than this program and stand on people's dashboards (see "HTTP surface" in the
+ * configuration reference); their labels must not change.
+ */
+export const METRICS = {
+  cgn_router_requests_total: {
+    type: "counter",
+    labels: ["model", "subject", "outcome"],
+    help: "Requests ended, by model, key subject and outcome (ok, client_error, upstream_error, rejected, cancelled)",
+  },
+  cgn_router_routing_decision_seconds: {
+    type: "histogram",
+    labels: [],
+    help: "Time to choose a worker, prefix look-up included",
+    buckets: DECISION_S,
+  },
+  cgn_router_admission_inflight: {
+    type: "gauge",
+    labels: ["model", "role"],
+    help: "Requests that were admitted and have not ended",
+  },
+  cgn_router_admission_rejected_total: {
+    type: "counter",
+    labels: ["model", "reason"],
+    help: "Requests that were not admitted",
+  },
+  cgn_router_cache_hit_ratio: {
+    type: "gauge",
+    labels: ["model"],
+    help: "Share of prompt tokens that engines reported as cached, over the last requests (0 to 1)",
+  },
+  cgn_router_request_seconds: {
+    type: "histogram",
+    labels: ["model"],
+    help: "Whole time of a request, from its last body byte to the last byte of the answer",
+    buckets: REQUEST_S,
+  },
+  cgn_router_ttft_seconds: {
+    type: "histogram",
+    labels: ["model"],
+    help: "Time to the first byte of the answer's body",
+    buckets: REQUEST_S,
+  },
+  cgn_router_prompt_tokens_total: { type: "counter", labels: ["model"], help: "Prompt tokens, as engines reported" },
+  cgn_router_completion_tokens_total: { type: "counter", labels: ["model"], help: "Tokens generated, as reported" },
+  cgn_router_cached_tokens_total: { type: "counter", labels: ["model"], help: "Cached prompt tokens, as reported" },
+  cgn_router_predicted_cached_tokens_total: {
+    type: "counter",
+    labels: ["model"],
+    help: "Cached prompt tokens as predicted, over the requests whose engine reported a figure",
+  },
+  cgn_router_prediction_error_tokens: {
+    type: "histogram",
+    labels: ["model"],
+    help: "Absolute difference of predicted and reported cached tokens",
+    buckets: ERROR_TOKENS,
+  },
+  cgn_router_worker_requests_total: {
+    type: "counter",
+    labels: ["worker", "outcome"],
+    help: "Requests sent to a worker, retries included",
+  },
+  cgn_router_worker_inflight: { type: "gauge", labels: ["worker"], help: "Requests on a worker now" },
+  cgn_router_worker_ready: { type: "gauge", labels: ["worker", "model"], help: "1 when the worker takes requests" },
+  cgn_router_retries_total: {
+    type: "counter",
+    labels: ["model", "reason"],
+    help: "Second attempts before a first byte",
+  },
+  cgn_router_client_left_total: { type: "counter", labels: ["model"], help: "Clients gone before their answer ended" },
+  cgn_router_connections: { type: "gauge", labels: [], help: "Open client connections" },
+  cgn_agent_engine_ready: {
+    type: "gauge",
+    labels: ["model"],
+    help: "Engines of the model that are ready on this node",
+  },
+  cgn_agent_engine_state: {
+    type: "gauge",
+    labels: ["worker", "state"],
+    help: "1 for the state an engine is in (starting, ready, draining, down)",
+  },
+  cgn_agent_engine_starts_total: { type: "counter", labels: ["worker"], help: "Engine processes started" },
+  cgn_agent_engine_exits_total: {
+    type: "counter",
+    labels: ["worker", "cause"],
+    help: "Engine processes that ended without being asked to, by recognised cause",
+  },
+  cgn_agent_engine_load_seconds: {
+    type: "histogram",
+    labels: ["model"],
+    help: "Time from the start of an engine process until it was ready",
+    buckets: START_S,
+  },
+  cgn_agent_engine_log_dropped_bytes_total: {
+    type: "counter",
+    labels: ["worker"],
+    help: "Engine output that could not be written to its log file (disk full)",
+  },
+  cgn_kvcached_lookup_seconds: {
+    type: "histogram",
+    labels: [],
+    help: "Time of one prefix look-up",
+    buckets: DECISION_S,
+  },
+  cgn_kvcached_blocks: { type: "gauge", labels: ["tier"], help: "Blocks known, by the tier they lie in" },
+  cgn_kvcached_lookups_total: { type: "counter", labels: ["result"], help: "Look-ups, by result (hit, miss)" },
+  cgn_kvcached_index_bytes: { type: "gauge", labels: [], help: "Memory that the index takes" },
+  cgn_kvcached_index_cap_bytes: { type: "gauge", labels: [], help: "Memory that the index may take" },
+  cgn_kvcached_index_runs: { type: "gauge", labels: [], help: "Runs (nodes) in the index" },
+  cgn_kvcached_index_dropped_blocks_total: {
+    type: "counter",
+    labels: [],
+    help: "Blocks forgotten because the index was at its cap",
+  },
+  cgn_kvcached_events_total: { type: "counter", labels: ["worker", "type"], help: "KV events taken in" },
+  cgn_kvcached_event_gaps_total: { type: "counter", labels: ["worker"], help: "Gaps in an event stream" },
+  cgn_kvcached_events_malformed_total: {
+    type: "counter",
+    labels: ["worker"],
+    help: "Event frames that were unreadable",
+  },
+  cgn_kvcached_source_restarts_total: {
+    type: "counter",
+    labels: ["worker"],
+    help: "Engine restarts seen in its events",
+  },
+  cgn_kvcached_source_live: {
+    type: "gauge",
+    labels: ["worker"],
+    help: "1 when the knowledge of a worker is up to date",
+  },
+  cgn_kvcached_workers: { type: "gauge", labels: [], help: "Workers followed" },
+} as const satisfies Record<string, MetricRow>;
+
+export type MetricName = keyof typeof METRICS;
