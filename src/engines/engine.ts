@@ -49,6 +49,10 @@ export interface EngineSlot {
   readonly stateDir: string;
   /** Version of the engine that is installed, where known. */
   readonly engineVersion?: string;
+  /** Folder of cgn's own launchers (`launchers/` of the package), absolute. Needed by llama.cpp's mode `xllamacpp`. */
+  readonly launcherDir?: string;
+  /** Programs that the PATH has (`llama-server`), where it was looked at: decides between modes that were not written. */
+  readonly found?: readonly string[];
 }
 
 /** Everything that decides a launch. Same input, same plan, byte for byte. */
@@ -136,6 +140,8 @@ export interface Engine<Options = unknown> {
   /** False: an endpoint that somebody else runs. */
   readonly spawns: boolean;
   readonly traits: WorkerTraits;
+  /** Traits that depend on the options (llama.cpp's modes); `traits` holds for engines without this. */
+  traitsFor?(options: Options, slot?: EngineSlot): WorkerTraits;
   /**
    * The keys of its TOML section, strict objects with `.describe()` (meaning), `.meta({ unit })` and defaults: the config
    * reference, JSON schema, environment names and `config explain` are made from it.
