@@ -1,0 +1,91 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { blendRates, Calibration, TokenRatio } from "./calibration.ts";
+
+/** Small deterministic noise in [-1, 1]. */
+function noise(i: number): number {
+  return (((i * 2654435761) % 1000) / 1000) * 2 - 1;
+}
+
+function learn(n: number, ttft: (work: number, streams: number, i: number) => number): Calibration {
+  const c = new Calibration();
+  for (let i = 0; i < n; i++) {
+    const uncachedTokens = (i * 37) % 2000;
+    const queuedTokens = i % 3 === 0 ? (i * 91) % 1000 : 0;
+    const streams = i % 5;
+    c.observe({ uncachedTokens, queuedTokens, streams, ttftMs: ttft(uncachedTokens + queuedTokens, streams, i) });
+  }
+  return c;
+}
+
+describe("Calibration", () => {
+  it("rates() finds a slow engine's rates within 5 % after 50 requests", () => {
+    const r = learn(50, (work, streams, i) => 30 + 2.1 * work + 4 * streams + 10 * noise(i)).rates();
+    expect(r.perTokenMs).toBeGreaterThan(2);
+    expect(r.perTokenMs).toBeLessThan(2.2);
+    expect(r.observations).toBe(50);
+  });
+
+  it("rates() finds a fast engine's rates", () => {
+    const r = learn(100, (work, streams, i) => 15 + 0.08 * work + 0.5 * streams + noise(i)).rates();
+    expect(r.perTokenMs).toBeGreaterThan(0.07);
+    expect(r.perTokenMs).toBeLessThan(0.09);
+  });
+
+  it("rates() hardly moves for one straggler in twenty", () => {
+    const r = learn(200, (work, streams, i) => 15 + 0.5 * work + streams + (i % 20 === 19 ? 30_000 : 0)).rates();
+    expect(r.perTokenMs).toBeGreaterThan(0.4);
+    expect(r.perTokenMs).toBeLessThan(0.9);
+  });
+
+  it("rates() follows an engine that got slower", () => {
+    const c = learn(200, (work) => 15 + 0.2 * work);
+    for (let i = 0; i < 400; i++) {
+      const uncachedTokens = (i * 37) % 2000;
+      c.observe({ uncachedTokens, queuedTokens: 0, streams: 0, ttftMs: 15 + 0.6 * uncachedTokens });
+    }
+    expect(c.rates().perTokenMs).toBeGreaterThan(0.5);
+  });
+
+  it("rates() stay finite and not negative whatever is observed", () => {
+    const any = fc.double();
+    fc.assert(
+      fc.property(fc.array(fc.tuple(any, any, any, any), { maxLength: 60 }), (rows) => {
+        const c = new Calibration();
+        for (const [uncachedTokens, queuedTokens, streams, ttftMs] of rows) {
+          c.observe({
+            uncachedTokens: Math.min(uncachedTokens, 1e7),
+            queuedTokens: Math.min(queuedTokens, 1e7),
+            streams: Math.min(streams, 1e5),
+            ttftMs: Math.min(ttftMs, 1e7),
+          });
+        }
+        for (const figure of Object.values(c.rates())) {
+          expect(Number.isFinite(figure)).toBe(true);
+          expect(figure).toBeGreaterThanOrEqual(0);
+        }
+      }),
+    );
+  });
+});
+
+describe("blendRates()", () => {
+  it("draws a worker with few observations to its model's rates", () => {
+    const own = learn(2, () => 500).rates();
+    const together = learn(100, (work) => 20 + 0.3 * work).rates();
+    expect(Math.abs(blendRates(own, together).baseMs - together.baseMs)).toBeLessThan(
+      Math.abs(own.baseMs - together.baseMs) / 2,
+    );
+  });
+});
+
+describe("TokenRatio", () => {
+  it("tokens() learns a model's ratio", () => {
+    const ratio = new TokenRatio();
+    expect(ratio.tokens(400)).toBe(100);
+    for (let i = 0; i < 50; i++) ratio.observe(2000, 1000);
+    expect(ratio.tokens(400)).toBeGreaterThan(190);
+    expect(ratio.tokens(0)).toBe(0);
+    expect(ratio.tokens(1)).toBe(1);
+  });
+});
