@@ -18,6 +18,16 @@ export interface ModelSpec {
   /** Context limit in tokens. */
   readonly maxModelLen?: number;
   readonly extraArgs: readonly string[];
+  /** Where tokenizer and chat template lie when not beside the weights: a folder, a GGUF file, or `bytes` (simulator). */
+  readonly tokenizer?: string;
+}
+
+/** Where a model's tokenizer and chat template come from; empty for a hub name, which is looked up in the hub's cache. */
+export function tokenizerSource(model: ModelSpec): TokenizerSource {
+  const from = model.tokenizer ?? model.path;
+  if (from === undefined) return {};
+  if (from === "bytes" && model.tokenizer !== undefined) return { bytes: true };
+  return from.endsWith(".gguf") ? { gguf: from } : { dir: from };
 }
 
 /** What the engine is told to load: path, else hub repository, else the name itself. */

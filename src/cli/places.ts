@@ -1,0 +1,16 @@
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The package's root: two folders above this file, both in `src` and in `dist`. */
+export const PACKAGE_ROOT = fileURLToPath(new URL("../../", import.meta.url));
+
+/** Our own launchers (Python and Node scripts that stand in for an engine's command). */
+export const LAUNCHERS = join(PACKAGE_ROOT, "launchers");
+
+/** Where downloads may lie: the clone's ignored `.cache`, else the user's cache folder. */
+export function cacheDir(env: Readonly<Record<string, string | undefined>>): string {
+  if (existsSync(join(PACKAGE_ROOT, "tsconfig.json"))) return join(PACKAGE_ROOT, ".cache");
+  return join(env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "cgn");
+}
