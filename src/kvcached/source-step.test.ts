@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { initialSource, type SourceEffect, type SourceInput, type SourceState, stepSource } from "./source-state.ts";
+import { initialSource, type SourceEffect, type SourceInput, type SourceState } from "./source-state.ts";
+import { stepSource } from "./source-step.ts";
 
 const batch = (ts: number) => ({ ts, dpRank: 0, events: [] });
 const live = (seq: number, ts = seq + 1): SourceInput => ({ type: "live", seq, batch: batch(ts) });

@@ -1,0 +1,332 @@
+//  connecting ─connected▶ replaying ─end▶ live ─hole▶ gap ─end▶ live
+//  live ─quiet▶ (asks again, stays live) · any ─disconnected▶ connecting · never spoke ─tick▶ silent ─message▶ live
+
+import {
+  DEFAULT_SOURCE_POLICY,
+  type SourceEffect,
+  type SourceInput,
+  type SourceMessage,
+  type SourcePolicy,
+  type SourceState,
+} from "./source-state.ts";
+
+/** `SourceState` while one step works on its own copy. */
+type Draft = { -readonly [K in keyof SourceState]: SourceState[K] } & {
+  counts: { -readonly [K in keyof SourceState["counts"]]: number };
+};
+
+/** A step at work: the copy, what came out so far, and the clock. */
+interface Work {
+  readonly d: Draft;
+  readonly out: SourceEffect[];
+  readonly now: number;
+  readonly p: SourcePolicy;
+}
+
+/**
+ * Advance one event source by one input. Pure.
+ *
+ * What it promises: between two `clear` effects, the batches applied are consecutive messages of one engine process. Where
+ * that cannot be kept (a hole that the engine no longer fills, a malformed message) the worker is cleared: knowing nothing
+ * is better than lying.
+ */
+export function stepSource(
+  state: SourceState,
+  input: SourceInput,
+  now: number,
+  policy: SourcePolicy = DEFAULT_SOURCE_POLICY,
+): readonly [SourceState, ...SourceEffect[]] {
+  const w: Work = { d: { ...state, counts: { ...state.counts } }, out: [], now, p: policy };
+  switch (input.type) {
+    case "connected":
+      if (w.d.at === "connecting" || w.d.at === "silent") connected(w);
+      break;
+    case "disconnected":
+      disconnected(w);
+      break;
+    case "live":
+      if (w.d.at === "connecting" || w.d.at === "silent") connected(w);
+      w.d.counts.live++;
+      live(w, input);
+      break;
+    case "reply":
+      reply(w, input.request, input);
+      break;
+    case "replay-end":
+      if (input.request === w.d.replay?.request) endReplay(w, false);
+      break;
+    case "garbage":
+      w.d.counts.malformed++;
+      w.d.detail = "frames that are no KV event message: is the endpoint an engine's event publisher?";
+      break;
+    case "notice":
+      if (input.what === "restarted") restart(w, "the agent restarted the engine", w.d.lastTs);
+      else clear(w, "the agent asked the engine to reset its cache");
+      break;
+    case "tick":
+      tick(w);
+      break;
+  }
+  return [w.d, ...w.out];
+}
+
+function connected(w: Work): void {
+  w.d.quietSince = w.now;
+  if (!w.d.hasReplay) {
+    settle(w, "the engine replays nothing: what it stored before is not known");
+    return;
+  }
+  w.d.at = "replaying";
+  w.d.detail = "asking for what was published so far";
+  // Nothing is held after a malformed last message, and it can prove no identity: begin anew.
+  if (w.d.lastTs === undefined) w.d.next = 0;
+  requestReplay(w);
+}
+
+function disconnected(w: Work): void {
+  if (w.d.at === "connecting") return;
+  w.d.at = "connecting";
+  w.d.detail = "connection lost";
+  w.d.since = w.now;
+  w.d.replay = undefined;
+  // What was held back may be of a process that is gone; the next replay tells it again.
+  dropPending(w.d);
+  // With a replay endpoint, the next connection proves whether it is the same process; without, nothing can.
+  if (!w.d.hasReplay) {
+    clear(w, "connection lost, and the engine replays nothing");
+    w.d.next = 0;
+    w.d.lastTs = undefined;
+  }
+}
+
+function live(w: Work, m: SourceMessage): void {
+  const { d } = w;
+  const ts = m.batch?.ts;
+  if (ts !== undefined && ts <= d.floorTs && w.now < d.floorUntil) {
+    duplicate(w);
+    return;
+  }
+  if (m.seq < d.next) {
+    // An old or doubled message carries an old clock. A new process counts from 0 again under a later one.
+    const newer = ts !== undefined && d.lastTs !== undefined && ts > d.lastTs;
+    if (!newer) {
+      duplicate(w);
+      return;
+    }
+    restart(w, "its sequence numbers run backwards: the engine was restarted", ts);
+  }
+  // Until the replay has proved which process speaks, live messages wait.
+  const waits = d.at === "replaying" || d.at === "gap";
+  if (m.seq === d.next && !waits) {
+    inOrder(w, m);
+    return;
+  }
+  const fresh = !d.holding && d.counts.applied === 0 && !d.hasReplay;
+  hold(w, m);
+  if (fresh) {
+    jump(w);
+    return;
+  }
+  openGap(w);
+}
+
+function reply(w: Work, request: number, m: SourceMessage): void {
+  const { d } = w;
+  const r = d.replay;
+  if (r === undefined || request !== r.request) return;
+  d.counts.replied++;
+  d.replay = { ...r, replies: r.replies + 1, by: w.now + w.p.replayMs };
+  const ts = m.batch?.ts;
+  if (m.seq === r.from && r.expectTs !== undefined && ts !== r.expectTs) {
+    restart(w, "another process answers at its endpoint", Math.max(d.lastTs ?? r.expectTs, ts ?? r.expectTs));
+    return;
+  }
+  if (m.seq < d.next) return;
+  if (m.seq === d.next) {
+    inOrder(w, m);
+    return;
+  }
+  hold(w, m);
+  // Replies come in order, oldest first: what is missing before the first one is gone from the engine's buffer.
+  if (r.replies === 0) unfillable(w);
+}
+
+/** Held-back messages that now follow are applied, lowest first. */
+function inOrder(w: Work, m: SourceMessage): void {
+  apply(w, m);
+  if (w.d.pendingLowest <= w.d.next) drain(w);
+  if (w.d.replay === undefined && w.d.pending === undefined && w.d.at === "gap") settle(w, "");
+  if (w.d.at === "live" && m.batch !== undefined) w.d.detail = "";
+}
+
+function apply(w: Work, m: SourceMessage): void {
+  const { d } = w;
+  d.next = m.seq + 1;
+  d.lastTs = m.batch?.ts;
+  d.quietSince = w.now;
+  if (m.batch === undefined) {
+    d.counts.malformed++;
+    // It may have told of removals: what is held is no longer sure.
+    clear(w, `message ${m.seq} could not be decoded`);
+    return;
+  }
+  d.counts.applied++;
+  d.holding = true;
+  w.out.push({ do: "apply", batch: m.batch });
+}
+
+function hold(w: Work, m: SourceMessage): void {
+  const { d } = w;
+  // Dropped ones show as a hole later, and are asked for again.
+  if (d.pendingCount >= w.p.maxPending) return;
+  d.pending = { message: m, rest: d.pending };
+  d.pendingCount++;
+  d.pendingLowest = Math.min(d.pendingLowest, m.seq);
+}
+
+function drain(w: Work): void {
+  const { d } = w;
+  const sorted: SourceMessage[] = [];
+  for (let p = d.pending; p !== undefined; p = p.rest) sorted.push(p.message);
+  sorted.sort((a, b) => a.seq - b.seq);
+  dropPending(d);
+  for (const m of sorted) {
+    if (m.seq < d.next) w.d.counts.duplicates++;
+    else if (m.seq === d.next) apply(w, m);
+    else hold(w, m);
+  }
+}
+
+function dropPending(d: Draft): void {
+  d.pending = undefined;
+  d.pendingCount = 0;
+  d.pendingLowest = Number.POSITIVE_INFINITY;
+}
+
+function openGap(w: Work): void {
+  const { d } = w;
+  // While the first replay or another gap's runs, holes are expected: its end settles them.
+  if (d.at !== "live") return;
+  d.counts.gaps++;
+  d.at = "gap";
+  d.detail = `messages ${d.next} to ${d.pendingLowest - 1} are missing`;
+  if (d.replay !== undefined) return;
+  if (d.hasReplay) {
+    requestReplay(w);
+    return;
+  }
+  unfillable(w);
+  settle(w, d.detail);
+}
+
+/** The hole before the lowest held message stays: forget, and go on from there. */
+function unfillable(w: Work): void {
+  const { d } = w;
+  const hole = `messages ${d.next} to ${d.pendingLowest - 1} are lost: the engine no longer has them`;
+  if (d.holding) {
+    d.counts.unfilled++;
+    clear(w, hole);
+  }
+  d.detail = hole;
+  jump(w);
+}
+
+function jump(w: Work): void {
+  w.d.next = w.d.pendingLowest;
+  w.d.lastTs = undefined;
+  drain(w);
+}
+
+function endReplay(w: Work, timedOut: boolean): void {
+  const { d } = w;
+  const r = d.replay;
+  if (r === undefined) return;
+  d.replay = undefined;
+  d.quietSince = w.now;
+  if (r.replies === 0 && r.expectTs !== undefined && !timedOut) {
+    restart(w, "the engine does not know what it published: it was restarted", d.lastTs);
+    return;
+  }
+  drain(w);
+  while (d.pending !== undefined) {
+    // A slow reader may lose replies in the middle, and a hole may be younger than the request: ask again while that helps.
+    if (d.hasReplay && !(timedOut && r.replies === 0) && (d.next > r.nextThen || !r.forHole)) {
+      requestReplay(w);
+      return;
+    }
+    unfillable(w);
+  }
+  if (timedOut && r.replies === 0) {
+    settle(w, "its replay endpoint does not answer: older events are not known");
+    return;
+  }
+  if (d.counts.live === 0 && d.counts.applied > 0 && r.from > 0 && r.replies > 1) {
+    d.at = "silent";
+    d.detail = "only its replay endpoint speaks, live messages never came: does the topic differ?";
+    return;
+  }
+  settle(w, d.counts.applied === 0 ? "connected, nothing published yet" : "");
+}
+
+function restart(w: Work, why: string, floorTs: number | undefined): void {
+  const { d } = w;
+  d.counts.restarts++;
+  clear(w, why);
+  dropPending(d);
+  d.next = 0;
+  d.lastTs = undefined;
+  // Live messages of the old process may still be on their way; replies come from the new one only.
+  d.floorTs = Math.max(d.floorTs, floorTs ?? d.floorTs);
+  d.floorUntil = w.now + w.p.checkMs;
+  if (!d.hasReplay || d.at === "connecting") return;
+  d.at = "replaying";
+  requestReplay(w);
+}
+
+function requestReplay(w: Work): void {
+  const { d } = w;
+  // From the last known one, not the one after: if it comes back the same, the same process answers.
+  const from = Math.max(0, d.next - 1);
+  d.requests++;
+  d.replay = {
+    request: d.requests,
+    from,
+    expectTs: d.next > 0 ? d.lastTs : undefined,
+    nextThen: d.next,
+    forHole: d.pending !== undefined,
+    replies: 0,
+    by: w.now + w.p.replayMs,
+  };
+  w.out.push({ do: "request-replay", request: d.requests, from });
+}
+
+function tick(w: Work): void {
+  const { d } = w;
+  if (d.replay !== undefined && w.now >= d.replay.by) endReplay(w, true);
+  const spoke = d.counts.live + d.counts.replied > 0;
+  if (!spoke && d.at === "connecting" && w.now - d.since >= w.p.silentMs) {
+    d.at = "silent";
+    d.detail = "nothing listens at its endpoint: is the engine started with KV events on, and the endpoint right?";
+  } else if (!spoke && d.at === "live" && !d.hasReplay && w.now - d.since >= w.p.silentMs) {
+    d.at = "silent";
+    d.detail = "connected, but it never spoke: idle, or prefix caching or KV events are off, or the topic differs";
+  }
+  const quiet = w.now - d.quietSince >= w.p.checkMs;
+  const open = d.at === "live" || (d.at === "silent" && spoke);
+  if (quiet && open && d.hasReplay && d.replay === undefined) requestReplay(w);
+}
+
+function clear(w: Work, why: string): void {
+  w.d.detail = why;
+  if (w.d.holding) w.out.push({ do: "clear", why });
+  w.d.holding = false;
+}
+
+function duplicate(w: Work): void {
+  w.d.counts.duplicates++;
+}
+
+function settle(w: Work, detail: string): void {
+  w.d.at = "live";
+  w.d.detail = detail;
+}

@@ -1,0 +1,189 @@
+import { Dealer, type Message, Subscriber } from "zeromq";
+import type { Clock } from "../core/clock.ts";
+import type { KvEventBatch } from "../core/kv-event.ts";
+import { readLiveFrames, readReplyFrames, replayRequest } from "./event-frames.ts";
+import {
+  DEFAULT_SOURCE_POLICY,
+  initialSource,
+  type SourceInput,
+  type SourcePolicy,
+  type SourceState,
+} from "./source-state.ts";
+import { stepSource } from "./source-step.ts";
+
+/** What a ZMQ event source needs. */
+export interface ZmqSourceOptions {
+  readonly endpoint: string;
+  readonly replay: string | undefined;
+  /** Prefix of the topics subscribed to; "" takes all. */
+  readonly topic: string;
+  /** The engine's own decoder. @throws anything for a payload that it does not understand */
+  readonly decode: (payload: Uint8Array) => KvEventBatch;
+  readonly clock: Clock;
+  readonly policy?: SourcePolicy;
+  apply(batch: KvEventBatch): void;
+  clear(why: string): void;
+  /** After each input that changed something to be seen. */
+  changed(state: SourceState): void;
+  /** Each message as it came, for captures. */
+  frame?(topic: string, seq: number, payload: Uint8Array): void;
+  /** The last thing the decoder said about a payload it did not understand. */
+  malformed?(error: unknown): void;
+}
+
+/** Largest message taken from an engine: 64 MiB. A batch of 10,000 blocks is under 2 MiB. */
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+/** Messages queued in libzmq before it drops; a drop shows as a gap and is asked for again. */
+const HIGH_WATER_MARK = 100_000;
+const TICK_MS = 500;
+/** Batches handled before the event loop gets its turn: a full queue must not starve the router in the same process. */
+const SLICE_MS = 5;
+
+/**
+ * Follow one engine's KV events over ZMQ: a subscriber for live messages and, per replay, a dealer of its own (late replies
+ * to an older request then cannot come). All decisions are `stepSource()`'s; this class only moves messages.
+ */
+export class ZmqSource {
+  readonly #o: ZmqSourceOptions;
+  readonly #sub: Subscriber;
+  #dealer: Dealer | undefined;
+  #state: SourceState;
+  #stopTick: () => void = () => {};
+  #closed = false;
+
+  constructor(options: ZmqSourceOptions) {
+    this.#o = options;
+    this.#state = initialSource(options.replay !== undefined, options.clock.now());
+    this.#sub = new Subscriber({
+      receiveHighWaterMark: HIGH_WATER_MARK,
+      maxMessageSize: MAX_MESSAGE_BYTES,
+      reconnectInterval: 100,
+      reconnectMaxInterval: 2_000,
+      linger: 0,
+      tcpKeepalive: 1,
+    });
+  }
+
+  get state(): SourceState {
+    return this.#state;
+  }
+
+  /** Connect and go on until `close()`. */
+  start(): void {
+    const sub = this.#sub;
+    sub.events.on("handshake", () => this.#feed({ type: "connected" }));
+    sub.events.on("disconnect", () => this.#feed({ type: "disconnected" }));
+    sub.subscribe(this.#o.topic);
+    sub.connect(this.#o.endpoint);
+    void this.#receive();
+    this.#tick();
+  }
+
+  /** Told by the agent, ahead of the engine. */
+  notice(what: "restarted" | "reset"): void {
+    this.#feed({ type: "notice", what });
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#stopTick();
+    this.#sub.close();
+    this.#dealer?.close();
+  }
+
+  #tick(): void {
+    this.#stopTick = this.#o.clock.after(TICK_MS, () => {
+      this.#feed({ type: "tick" });
+      if (!this.#closed) this.#tick();
+    });
+  }
+
+  async #receive(): Promise<void> {
+    const slice = this.#slice();
+    try {
+      for await (const frames of this.#sub) {
+        const read = readLiveFrames(frames as Message[]);
+        if (read.kind !== "message") this.#feed({ type: "garbage" });
+        else this.#feed({ type: "live", seq: read.seq, batch: this.#decode(read.topic, read.seq, read.payload) });
+        await slice();
+      }
+    } catch (error) {
+      if (!this.#closed) this.#o.malformed?.(error);
+    }
+  }
+
+  async #replay(request: number, from: number): Promise<void> {
+    this.#dealer?.close();
+    const endpoint = this.#o.replay;
+    if (endpoint === undefined || this.#closed) return;
+    const dealer = new Dealer({
+      receiveHighWaterMark: HIGH_WATER_MARK,
+      maxMessageSize: MAX_MESSAGE_BYTES,
+      reconnectInterval: 100,
+      reconnectMaxInterval: 2_000,
+      linger: 0,
+    });
+    this.#dealer = dealer;
+    const slice = this.#slice();
+    try {
+      dealer.connect(endpoint);
+      await dealer.send(replayRequest(from) as [Uint8Array, Uint8Array]);
+      for await (const frames of dealer) {
+        if (this.#closed || this.#dealer !== dealer) break;
+        const read = readReplyFrames(frames as Message[]);
+        if (read.kind === "end") {
+          this.#feed({ type: "replay-end", request });
+          break;
+        }
+        if (read.kind === "garbage") this.#feed({ type: "garbage" });
+        else
+          this.#feed({ type: "reply", request, seq: read.seq, batch: this.#decode("", read.seq, read.payload, true) });
+        await slice();
+      }
+    } catch (error) {
+      // A closed socket ends the loop this way: a newer request, or the end of the source.
+      if (!this.#closed && this.#dealer === dealer) this.#o.malformed?.(error);
+    } finally {
+      if (this.#dealer === dealer) this.#dealer = undefined;
+      dealer.close();
+    }
+  }
+
+  #decode(topic: string, seq: number, payload: Uint8Array, replayed = false): KvEventBatch | undefined {
+    if (!replayed) this.#o.frame?.(topic, seq, payload);
+    try {
+      return this.#o.decode(payload);
+    } catch (error) {
+      this.#o.malformed?.(error);
+      return undefined;
+    }
+  }
+
+  #feed(input: SourceInput): void {
+    if (this.#closed) return;
+    const before = this.#state;
+    const [state, ...effects] = stepSource(before, input, this.#o.clock.now(), this.#o.policy ?? DEFAULT_SOURCE_POLICY);
+    this.#state = state;
+    for (const effect of effects) {
+      if (effect.do === "apply") this.#o.apply(effect.batch);
+      else if (effect.do === "clear") this.#o.clear(effect.why);
+      else void this.#replay(effect.request, effect.from);
+    }
+    if (state.at !== before.at || state.detail !== before.detail) this.#o.changed(state);
+  }
+
+  /** A function to await after each message: gives the event loop its turn after every `SLICE_MS` of work. */
+  #slice(): () => Promise<void> | undefined {
+    let since = this.#o.clock.now();
+    return () => {
+      if (this.#o.clock.now() - since < SLICE_MS) return undefined;
+      return new Promise((resolve) => {
+        setImmediate(() => {
+          since = this.#o.clock.now();
+          resolve();
+        });
+      });
+    };
+  }
+}
