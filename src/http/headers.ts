@@ -1,0 +1,66 @@
+/** Headers of one hop only (RFC 9110 section 7.6.1, and the ones proxies must set anew). Lower case. */
+const HOP_BY_HOP = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** Set anew for the upstream by whoever sends: address, length, and what would make the answer unreadable on its way. */
+const NOT_FORWARDED = new Set(["host", "content-length", "expect", "accept-encoding"]);
+
+export type HeaderPairs = readonly string[];
+
+/** Names that a `Connection` header lists: they too are for one hop only. */
+function listedIn(connection: string | undefined): ReadonlySet<string> | undefined {
+  if (connection === undefined || /^\s*(keep-alive|close)?\s*$/i.test(connection)) return undefined;
+  return new Set(
+    connection
+      .toLowerCase()
+      .split(",")
+      .map((name) => name.trim()),
+  );
+}
+
+/**
+ * A request's headers as they go on, in their order and spelling.
+ *
+ * @param raw `IncomingMessage.rawHeaders`: name, value, name, value, …
+ * @param drop more names to leave out, lower case
+ * @returns pairs in the same layout, which undici takes as they are
+ */
+export function forwardRequestHeaders(raw: HeaderPairs, drop: (name: string) => boolean): string[] {
+  const out: string[] = [];
+  let listed: ReadonlySet<string> | undefined;
+  for (let i = 0; i < raw.length; i += 2) {
+    if (raw[i]!.length === 10 && raw[i]!.toLowerCase() === "connection") listed = listedIn(raw[i + 1]) ?? listed;
+  }
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i]!.toLowerCase();
+    if (HOP_BY_HOP.has(name) || NOT_FORWARDED.has(name) || listed?.has(name) || drop(name)) continue;
+    out.push(raw[i]!, raw[i + 1]!);
+  }
+  return out;
+}
+
+export type ResponseHeaders = Record<string, string | string[]>;
+
+/** A response's headers as they go on to the client. `content-length` stays: the body does too. */
+export function forwardResponseHeaders(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+): ResponseHeaders {
+  const out: ResponseHeaders = {};
+  const connection = headers["connection"];
+  const listed = listedIn(typeof connection === "string" ? connection : undefined);
+  for (const name in headers) {
+    const value = headers[name];
+    if (value === undefined || HOP_BY_HOP.has(name) || listed?.has(name)) continue;
+    out[name] = value;
+  }
+  return out;
+}

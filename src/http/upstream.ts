@@ -1,0 +1,155 @@
+import { type Dispatcher, Pool } from "undici";
+import { readFailure, type UpstreamFailure } from "./upstream-failure.ts";
+
+export interface UpstreamRequest {
+  readonly method: string;
+  /** Path and query. */
+  readonly path: string;
+  /** Name, value, name, value, …; without `host` and `content-length`. */
+  readonly headers: readonly string[];
+  readonly body: Uint8Array | undefined;
+  /** Longest silence before the answer's head. Default: the pools' own. */
+  readonly headersTimeoutMs?: number;
+}
+
+/** What happens to one request, in order: `onHead`, `onData` …, then exactly one of `onEnd` and `onFailure`. */
+export interface UpstreamHandler {
+  onHead(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void;
+  /** False asks for a pause, until `resume()`. */
+  onData(chunk: Buffer): boolean;
+  onEnd(): void;
+  onFailure(failure: UpstreamFailure): void;
+}
+
+export interface UpstreamCall {
+  /** Cut it at once; nothing is called afterwards. Harmless when it is over. */
+  abort(): void;
+  resume(): void;
+}
+
+export interface UpstreamTimeouts {
+  readonly connectMs: number;
+  /** From the request's last byte to the answer's head: a non-streaming answer comes whole after its last token. */
+  readonly headersMs: number;
+  /** Longest silence within an answer. */
+  readonly idleMs: number;
+}
+
+export const DEFAULT_TIMEOUTS: UpstreamTimeouts = { connectMs: 5_000, headersMs: 600_000, idleMs: 600_000 };
+
+/** Connection pools, one an origin. An origin that is forgotten loses its connections, and what runs on them fails. */
+export class Upstreams {
+  readonly #timeouts: UpstreamTimeouts;
+  readonly #pools = new Map<string, Pool>();
+
+  constructor(timeouts: UpstreamTimeouts = DEFAULT_TIMEOUTS) {
+    this.#timeouts = timeouts;
+  }
+
+  /** Send a request. Never throws and never calls the handler before it returns. */
+  send(origin: string, request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall {
+    const exchange = new Exchange(handler);
+    const options: Dispatcher.DispatchOptions = {
+      method: request.method as Dispatcher.HttpMethod,
+      path: request.path,
+      headers: request.headers as string[],
+      body: (request.body ?? null) as Buffer | null,
+      ...(request.headersTimeoutMs === undefined ? {} : { headersTimeout: request.headersTimeoutMs }),
+    };
+    try {
+      this.#pool(origin).dispatch(options, exchange);
+    } catch (e) {
+      queueMicrotask(() => exchange.fail(e));
+    }
+    return exchange;
+  }
+
+  /** Drop an origin's connections; requests that run there fail with `reset`. */
+  forget(origin: string): void {
+    const pool = this.#pools.get(origin);
+    this.#pools.delete(origin);
+    pool?.destroy(null).catch(() => {});
+  }
+
+  async close(): Promise<void> {
+    const pools = [...this.#pools.values()];
+    this.#pools.clear();
+    await Promise.all(pools.map((pool) => pool.destroy(null)));
+  }
+
+  #pool(origin: string): Pool {
+    let pool = this.#pools.get(origin);
+    if (pool === undefined) {
+      // One request a connection: an answer may take minutes, and none may wait behind another.
+      pool = new Pool(origin, {
+        connections: null,
+        pipelining: 1,
+        headersTimeout: this.#timeouts.headersMs,
+        bodyTimeout: this.#timeouts.idleMs,
+        connect: { timeout: this.#timeouts.connectMs },
+        maxHeaderSize: 64 * 1024,
+      });
+      this.#pools.set(origin, pool);
+    }
+    return pool;
+  }
+}
+
+/** One request on its way: undici's handler inside, ours outside. */
+class Exchange implements Dispatcher.DispatchHandler, UpstreamCall {
+  readonly #handler: UpstreamHandler;
+  #controller: Dispatcher.DispatchController | undefined;
+  #phase: UpstreamFailure["phase"] = "connect";
+  #over = false;
+
+  constructor(handler: UpstreamHandler) {
+    this.#handler = handler;
+  }
+
+  abort(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#controller?.abort(new Error("the client left"));
+  }
+
+  resume(): void {
+    if (!this.#over) this.#controller?.resume();
+  }
+
+  fail(e: unknown): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#handler.onFailure(readFailure(e, this.#phase));
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    this.#phase = "head";
+    // Aborted while it waited for a connection.
+    if (this.#over) controller.abort(new Error("the client left"));
+  }
+
+  onResponseStart(
+    _c: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    if (this.#over || status < 200) return;
+    this.#phase = "body";
+    this.#handler.onHead(status, headers);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (!this.#over && !this.#handler.onData(chunk)) controller.pause();
+  }
+
+  onResponseEnd(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#handler.onEnd();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, e: Error): void {
+    this.fail(e);
+  }
+}

@@ -1,0 +1,83 @@
+/** What an answer tells about its own cost, wherever an engine puts it. All counts are the engine's. */
+export interface AnswerFacts {
+  promptTokens: number | undefined;
+  completionTokens: number | undefined;
+  cachedTokens: number | undefined;
+  /** Milliseconds that the engine took for the prompt, where it says so (llama.cpp's `timings.prompt_ms`). */
+  promptMs: number | undefined;
+  /** Generated text of the first choice, as it came; undefined where it is not known (tool calls, other formats). */
+  text: string | undefined;
+  /** A choice said why it ended. */
+  finished: boolean;
+  /** The engine reported an error in a body or event of a 200 answer. */
+  error: unknown;
+}
+
+export function noFacts(): AnswerFacts {
+  return {
+    promptTokens: undefined,
+    completionTokens: undefined,
+    cachedTokens: undefined,
+    promptMs: undefined,
+    text: undefined,
+    finished: false,
+    error: undefined,
+  };
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+export function isObject(v: unknown): v is Json {
+  return typeof v === "object" && v !== null && !Array.isArray(v);
+}
+
+const count = (v: unknown): number | undefined =>
+  typeof v === "number" && v >= 0 && Number.isFinite(v) ? v : undefined;
+
+/**
+ * Read a whole answer, or one event of a stream, into `facts`.
+ *
+ * Understands OpenAI's `usage`, llama.cpp's `timings` (which ride on the last chunk even when no usage was asked for),
+ * and the usage of `/v1/responses` (`response.usage`, `input_tokens`) and `/v1/messages`, whose `input_tokens` leave out
+ * what was cached.
+ */
+export function readAnswer(body: unknown, facts: AnswerFacts): void {
+  if (!isObject(body)) return;
+  if (isObject(body["response"])) readAnswer(body["response"], facts);
+  if (isObject(body["message"]) && "usage" in body["message"]) readUsage(body["message"]["usage"], facts);
+  readUsage(body["usage"], facts);
+  readTimings(body["timings"], facts);
+  if (body["error"] !== undefined && body["error"] !== null) facts.error = body["error"];
+  const choices = body["choices"];
+  if (!Array.isArray(choices)) return;
+  for (const choice of choices) if (isObject(choice)) readChoice(choice, facts);
+}
+
+function readUsage(usage: unknown, facts: AnswerFacts): void {
+  if (!isObject(usage)) return;
+  const cachedApart = count(usage["cache_read_input_tokens"]);
+  const details = usage["prompt_tokens_details"] ?? usage["input_tokens_details"];
+  const cached = isObject(details) ? count(details["cached_tokens"]) : cachedApart;
+  const prompt = count(usage["prompt_tokens"]) ?? count(usage["input_tokens"]);
+  facts.cachedTokens = cached ?? facts.cachedTokens;
+  if (prompt !== undefined) facts.promptTokens = prompt + (cachedApart ?? 0);
+  facts.completionTokens = count(usage["completion_tokens"]) ?? count(usage["output_tokens"]) ?? facts.completionTokens;
+}
+
+function readTimings(timings: unknown, facts: AnswerFacts): void {
+  if (!isObject(timings)) return;
+  const cached = count(timings["cache_n"]);
+  const computed = count(timings["prompt_n"]);
+  facts.promptMs = count(timings["prompt_ms"]) ?? facts.promptMs;
+  facts.cachedTokens ??= cached;
+  if (cached !== undefined && computed !== undefined) facts.promptTokens ??= cached + computed;
+  facts.completionTokens ??= count(timings["predicted_n"]);
+}
+
+function readChoice(choice: Json, facts: AnswerFacts): void {
+  if (choice["finish_reason"] !== null && choice["finish_reason"] !== undefined) facts.finished = true;
+  if ((choice["index"] ?? 0) !== 0) return;
+  const part = choice["delta"] ?? choice["message"];
+  const text = isObject(part) ? part["content"] : choice["text"];
+  if (typeof text === "string") facts.text = (facts.text ?? "") + text;
+}
