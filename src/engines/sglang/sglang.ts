@@ -1,0 +1,44 @@
+import type { TokenizerSource } from "../../core/worker.ts";
+import { userValue } from "../args.ts";
+import { type Announcement, type Engine, tokenizerSource } from "../engine.ts";
+import { decodeSglangEvents } from "./sglang-events.ts";
+import { eventSource } from "./sglang-kv-events.ts";
+import { contextTokens, launchSglang, pageTokens, type SglangInput, userArgsOf } from "./sglang-launch.ts";
+import { sglangCell } from "./sglang-offload.ts";
+import { type SglangOptions, sglangSchema } from "./sglang-options.ts";
+import { sglangProbe } from "./sglang-probe.ts";
+
+/** SGLang: `python -m sglang.launch_server`. Facts of 0.5.23. */
+export const sglang: Engine<SglangOptions> = {
+  kind: "sglang",
+  section: "sglang",
+  sectionAliases: [],
+  spawns: true,
+  // A wrong model name is taken and echoed back; both kinds of request end when the client leaves.
+  traits: { reportsCachedTokens: true, usageOnlyWhenAsked: true, ignoresModelName: true },
+  schema: sglangSchema,
+  defaultPort: (options) => options.port ?? 8000,
+  cell: sglangCell,
+  launch: launchSglang,
+  announce,
+  probe: sglangProbe,
+  decodeEvents: decodeSglangEvents,
+};
+
+function announce(input: SglangInput): Announcement {
+  const served = userValue(userArgsOf(input), ["--served-model-name"]);
+  const maxModelTokens = contextTokens(input);
+  return {
+    blockTokens: pageTokens(input),
+    kv: eventSource(input),
+    tokenizer: tokenizerOf(input),
+    ...(served === undefined || served === input.model.name ? {} : { upstreamModel: served }),
+    ...(maxModelTokens === undefined ? {} : { maxModelTokens }),
+  };
+}
+
+/** `--tokenizer-path` in extra_args stands where the model's own `tokenizer` key is not written. */
+function tokenizerOf(input: SglangInput): TokenizerSource {
+  const tokenizer = input.model.tokenizer ?? userValue(userArgsOf(input), ["--tokenizer-path"]);
+  return tokenizerSource({ ...input.model, ...(tokenizer === undefined ? {} : { tokenizer }) });
+}
