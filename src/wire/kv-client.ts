@@ -1,0 +1,154 @@
+import { type Client, createClient } from "@connectrpc/connect";
+import type { Clock } from "../core/clock.ts";
+import { CgnError } from "../core/errors.ts";
+import { type WorkerId, workerId } from "../core/ids.ts";
+import type { Tier } from "../core/kv-event.ts";
+import type { KvSourceStatus, KvStats } from "../core/kv-status.ts";
+import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
+import type { WorkerInfo } from "../core/worker.ts";
+import { PrefixIndex, type Source } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { type WireAddress, wireName, wireTransport } from "./transport.ts";
+import { workerToMessage } from "./worker-message.ts";
+
+/** Is the other end there, and if not, what it said last. */
+export interface WireHealth {
+  readonly ok: boolean;
+  readonly reason: string;
+}
+
+/** kvcached over the network. `match`, `sent` and `observe` never fail: without it nothing is known, and routing goes on. */
+export interface KvClient extends PrefixKnowledge {
+  match(query: MatchQuery): Promise<readonly WorkerMatch[]>;
+  /** @throws CgnError DEPENDENCY_UNREACHABLE */
+  register(worker: WorkerInfo): Promise<void>;
+  /** @throws CgnError DEPENDENCY_UNREACHABLE */
+  unregister(id: WorkerId): Promise<void>;
+  /** @throws CgnError DEPENDENCY_UNREACHABLE */
+  sources(): Promise<readonly KvSourceStatus[]>;
+  /** @throws CgnError DEPENDENCY_UNREACHABLE */
+  stats(): Promise<KvStats>;
+  health(): WireHealth;
+  close(): void;
+}
+
+export interface KvClientOptions {
+  readonly address: WireAddress;
+  readonly clock: Clock;
+  /** A match that takes longer is not waited for. Default 250 ms. */
+  readonly matchTimeoutMs?: number;
+  /** After a failure, matches are answered with nothing for so long. Default 1 s. */
+  readonly retryMs?: number;
+}
+
+/** Notes on their way at once; more are dropped (they are hints). */
+const MAX_NOTES = 1_000;
+const CALL_TIMEOUT_MS = 5_000;
+
+/** Reach kvcached by Connect over a Unix socket or TCP. Nothing is sent before the first call. */
+export function connectKv(options: KvClientOptions): KvClient {
+  const { transport, agent } = wireTransport(options.address);
+  const client = createClient(PrefixIndex, transport);
+  const name = wireName(options.address);
+  let health: WireHealth = { ok: true, reason: "" };
+  let closedUntil = Number.NEGATIVE_INFINITY;
+  let notes = 0;
+  const failed = (error: unknown) => {
+    health = { ok: false, reason: `kvcached at ${name}: ${error instanceof Error ? error.message : String(error)}` };
+    closedUntil = options.clock.now() + (options.retryMs ?? 1_000);
+  };
+  const well = () => {
+    if (!health.ok) health = { ok: true, reason: "" };
+  };
+  const resting = () => options.clock.now() < closedUntil;
+  const note = (request: Parameters<typeof client.observe>[0]) => {
+    if (resting() || notes >= MAX_NOTES) return;
+    notes++;
+    client
+      .observe(request, { timeoutMs: CALL_TIMEOUT_MS })
+      .then(well, failed)
+      .finally(() => notes--);
+  };
+  return {
+    async match(query) {
+      if (resting()) return [];
+      try {
+        const reply = await client.match({ ...query }, { timeoutMs: options.matchTimeoutMs ?? 250 });
+        well();
+        return reply.matches.map((m) => ({
+          worker: workerId(m.worker),
+          tokens: m.tokens,
+          blocks: m.blocks,
+          bytes: m.bytes,
+          tier: m.tier as Tier,
+          source: m.source === "events" ? "events" : "history",
+        }));
+      } catch (error) {
+        failed(error);
+        return [];
+      }
+    },
+    sent: (worker, query) => note({ worker, ...query, sent: true }),
+    observe: (outcome: Outcome) => note({ ...outcome, sent: false }),
+    ...calls(client, name),
+    health: () => health,
+    close: () => agent.destroy(),
+  };
+}
+
+/** The calls that may fail. */
+function calls(client: Client<typeof PrefixIndex>, name: string) {
+  const asked = async <T>(what: string, call: Promise<T>): Promise<T> => {
+    try {
+      return await call;
+    } catch (cause) {
+      const said = cause instanceof Error ? cause.message : String(cause);
+      const message = `Cannot ${what} at kvcached ${name}: ${said}. Start cgn-kvcached, or name its socket with [kv].uds`;
+      throw new CgnError("DEPENDENCY_UNREACHABLE", message, { address: name }, { cause });
+    }
+  };
+  const options = { timeoutMs: CALL_TIMEOUT_MS };
+  return {
+    async register(worker: WorkerInfo) {
+      await asked("register a worker", client.register({ worker: workerToMessage(worker) }, options));
+    },
+    async unregister(id: WorkerId) {
+      await asked("unregister a worker", client.unregister({ worker: id }, options));
+    },
+    async sources() {
+      return (await asked("list sources", client.sources({}, options))).sources.map(sourceFromMessage);
+    },
+    async stats(): Promise<KvStats> {
+      const s = await asked("read figures", client.stats({}, options));
+      const [workers, runs, blocks, bytes] = [Number(s.workers), Number(s.runs), Number(s.blocks), Number(s.bytes)];
+      return {
+        workers,
+        runs,
+        blocks,
+        bytes,
+        capBytes: Number(s.capBytes),
+        lookups: Number(s.lookups),
+        hits: Number(s.hits),
+      };
+    },
+  };
+}
+
+function sourceFromMessage(source: Source): KvSourceStatus {
+  return {
+    worker: workerId(source.worker),
+    model: source.model,
+    type: source.type === "events" ? "events" : "history",
+    state: source.state as KvSourceStatus["state"],
+    detail: source.detail,
+    events: Number(source.events),
+    blocksStored: Number(source.blocksStored),
+    blocksRemoved: Number(source.blocksRemoved),
+    gaps: Number(source.gaps),
+    restarts: Number(source.restarts),
+    malformed: Number(source.malformed),
+    lastSequence: Number(source.lastSequence),
+    predictedTokens: Number(source.predictedTokens),
+    reportedTokens: Number(source.reportedTokens),
+    parity: source.parity,
+  };
+}

@@ -1,0 +1,145 @@
+import { chmod, mkdir, unlink } from "node:fs/promises";
+import { createServer as createHttpServer } from "node:http";
+import { createServer as createHttp2Server } from "node:http2";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { dirname } from "node:path";
+import type { ConnectRouter } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { CgnError } from "../core/errors.ts";
+
+/** Where to serve; at least one of the two. */
+export interface WireListen {
+  readonly routes: (router: ConnectRouter) => void;
+  /** Path of a Unix socket; made with mode 0600. */
+  readonly uds?: string;
+  /** Port 0 takes a free one. */
+  readonly tcp?: { readonly host: string; readonly port: number };
+}
+
+export interface WireServer {
+  /** The TCP port that is listened on. */
+  readonly port: number | undefined;
+  close(): Promise<void>;
+}
+
+/** Largest request: a prompt of 64 MiB. */
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+const HTTP2_PREFACE = Buffer.from("PRI * HTTP/2.0");
+
+/**
+ * Serve Connect routes on a Unix socket and on TCP at once, in clear text. HTTP/1.1 and HTTP/2 by prior knowledge share each
+ * of them, so gRPC, Connect and JSON by curl all work. A socket file that nobody listens on any more is removed.
+ * @throws CgnError PORT_IN_USE, STORAGE_UNUSABLE
+ */
+export async function listenWire(options: WireListen): Promise<WireServer> {
+  const handler = connectNodeAdapter({ routes: options.routes, readMaxBytes: MAX_MESSAGE_BYTES });
+  const http1 = createHttpServer((req, res) => handler(req, res));
+  const http2 = createHttp2Server((req, res) => handler(req, res));
+  const sockets = new Set<Socket>();
+  const accept = (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+    // A peer that resets is no event for anyone.
+    socket.on("error", () => socket.destroy());
+    socket.once("readable", () => sniff(socket, http1, http2));
+  };
+  const servers: Server[] = [];
+  const close = async () => {
+    for (const socket of sockets) socket.destroy();
+    await Promise.all(servers.map((server) => new Promise<void>((done) => server.close(() => done()))));
+  };
+  let port: number | undefined;
+  try {
+    if (options.uds !== undefined) servers.push(await listenUnix(options.uds, accept));
+    if (options.tcp !== undefined) {
+      const server = createServer(accept);
+      await listening(
+        server,
+        { host: options.tcp.host, port: options.tcp.port },
+        `${options.tcp.host}:${options.tcp.port}`,
+      );
+      servers.push(server);
+      port = (server.address() as AddressInfo).port;
+    }
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { port, close };
+}
+
+/** Hand a connection to the server of its protocol, told by its first bytes. */
+function sniff(
+  socket: Socket,
+  http1: ReturnType<typeof createHttpServer>,
+  http2: ReturnType<typeof createHttp2Server>,
+): void {
+  const first: Buffer | null = socket.read();
+  if (first === null) {
+    socket.destroy();
+    return;
+  }
+  socket.unshift(first);
+  // A preface cut by a packet boundary counts as one: no HTTP/1 method starts with "PRI".
+  const isHttp2 = first.subarray(0, 3).equals(HTTP2_PREFACE.subarray(0, 3));
+  (isHttp2 ? http2 : http1).emit("connection", socket);
+}
+
+async function listenUnix(path: string, accept: (socket: Socket) => void): Promise<Server> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch((cause) => {
+    throw new CgnError(
+      "STORAGE_UNUSABLE",
+      `Cannot make folder ${dirname(path)}: ${said(cause)}. Choose another socket path`,
+      { path },
+      { cause },
+    );
+  });
+  if (await answers(path)) {
+    throw new CgnError(
+      "PORT_IN_USE",
+      `Cannot listen on ${path}: another process does. Stop it, or choose another socket path`,
+      { path },
+    );
+  }
+  await unlink(path).catch(() => {});
+  const server = createServer(accept);
+  // Made closed: between bind and chmod nobody else may connect.
+  const mask = process.umask(0o177);
+  const ready = listening(server, { path }, path);
+  process.umask(mask);
+  await ready;
+  await chmod(path, 0o600);
+  return server;
+}
+
+/** Does anyone accept connections on this socket file? */
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ path });
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}
+
+function listening(
+  server: Server,
+  where: { host?: string; port?: number; path?: string },
+  name: string,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (cause: NodeJS.ErrnoException) => {
+      const inUse = cause.code === "EADDRINUSE";
+      const is = inUse ? "the address is in use" : said(cause);
+      const message = `Cannot listen on ${name}: ${is}. Choose another address, or stop what uses it`;
+      reject(new CgnError(inUse ? "PORT_IN_USE" : "STORAGE_UNUSABLE", message, { address: name }, { cause }));
+    });
+    server.listen(where, () => resolve());
+  });
+}
+
+function said(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}

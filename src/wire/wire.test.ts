@@ -1,0 +1,250 @@
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { request } from "node:http";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import type { Clock } from "../core/clock.ts";
+import { nodeId, workerId } from "../core/ids.ts";
+import type { KvSourceStatus } from "../core/kv-status.ts";
+import type { MatchQuery, Outcome } from "../core/prefix-knowledge.ts";
+import type { WorkerInfo } from "../core/worker.ts";
+import { followAgent } from "./agent-client.ts";
+import { agentRoutes } from "./agent-server.ts";
+import { PrefixIndex } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { connectKv } from "./kv-client.ts";
+import { type KvService, kvRoutes } from "./kv-server.ts";
+import { listenWire } from "./listen.ts";
+import { workerFromMessage, workerToMessage } from "./worker-message.ts";
+
+const dir = await mkdtemp(join(tmpdir(), "cgn-wire-"));
+afterAll(() => rm(dir, { recursive: true }));
+const ends: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+const clock: Clock = {
+  now: () => performance.now(),
+  wall: () => Date.now(),
+  after(ms, fn) {
+    const timer = setTimeout(fn, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+const WORKER: WorkerInfo = {
+  id: workerId("a/0"),
+  node: nodeId("a"),
+  kind: "vllm",
+  traits: { reportsCachedTokens: true, tokenizesChats: true },
+  url: "http://127.0.0.1:8000",
+  models: ["m", "alias"],
+  role: "prefill",
+  blockTokens: 16,
+  kv: { type: "events", endpoint: "tcp://127.0.0.1:5557", replay: "tcp://127.0.0.1:5558", topic: "t", dpRank: 1 },
+  tokenizer: { dir: "/models/m" },
+  state: "ready",
+  reason: "answers",
+  epoch: 3,
+  maxModelTokens: 4096,
+};
+
+const STATUS: KvSourceStatus = {
+  worker: WORKER.id,
+  model: "m",
+  type: "events",
+  state: "live",
+  detail: "",
+  events: 5,
+  blocksStored: 4,
+  blocksRemoved: 1,
+  gaps: 0,
+  restarts: 0,
+  malformed: 0,
+  lastSequence: 4,
+  predictedTokens: 32,
+  reportedTokens: 32,
+  parity: "equal",
+};
+
+/** A service that answers what it is told and remembers what it heard. */
+function fakeService() {
+  const heard: { registered: WorkerInfo[]; sent: MatchQuery[]; outcomes: Outcome[] } = {
+    registered: [],
+    sent: [],
+    outcomes: [],
+  };
+  const listeners = new Set<() => void>();
+  const service: KvService = {
+    match: (query) => [
+      { worker: WORKER.id, tokens: query.prompt.length, blocks: 1, bytes: 2, tier: "device", source: "events" },
+    ],
+    sent: (_worker, query) => void heard.sent.push(query),
+    observe: (outcome) => void heard.outcomes.push(outcome),
+    register: (worker) => void heard.registered.push(worker),
+    unregister: () => {},
+    sources: () => [STATUS],
+    stats: () => ({ workers: 1, runs: 2, blocks: 3, bytes: 4, capBytes: 5, lookups: 6, hits: 7 }),
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    decodePrompt: (_model, ids) => new Uint8Array(ids),
+  };
+  return { service, heard, change: () => [...listeners].map((l) => l()), listeners };
+}
+
+/** What `curl --unix-socket SOCKET -d BODY http://x/PATH` does. */
+function curl(socketPath: string, path: string, body: string): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = { "content-type": "application/json" };
+    const req = request({ socketPath, path, method: "POST", headers }, async (res) => {
+      let text = "";
+      for await (const chunk of res) text += chunk;
+      resolve({ status: res.statusCode ?? 0, text });
+    });
+    req.once("error", reject);
+    req.end(body);
+  });
+}
+
+async function until(done: () => boolean): Promise<void> {
+  for (let i = 0; i < 400 && !done(); i++) await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(done()).toBe(true);
+}
+
+describe("workerFromMessage", () => {
+  it("workerFromMessage() gives back what workerToMessage() was given", () => {
+    const { blockTokens: _, maxModelTokens: __, ...rest } = WORKER;
+    const plain: WorkerInfo = {
+      ...rest,
+      kv: { type: "history", entries: 4 },
+      tokenizer: { bytes: true },
+      upstreamModel: "x",
+    };
+    for (const worker of [WORKER, plain]) expect(workerFromMessage(workerToMessage(worker))).toEqual(worker);
+  });
+
+  it("workerFromMessage() names the field that is wrong", () => {
+    expect(() => workerFromMessage({ ...workerToMessage(WORKER), kind: "vlm" })).toThrow(
+      /kind is "vlm". Send one of vllm/,
+    );
+    expect(() => workerFromMessage({ ...workerToMessage(WORKER), eventsEndpoint: "" })).toThrow(/events_endpoint/);
+  });
+});
+
+describe("listenWire", () => {
+  it("listenWire() serves Connect and JSON on a Unix socket that only its owner may use", async () => {
+    const uds = join(dir, "kv.sock");
+    const { service, heard } = fakeService();
+    const server = await listenWire({ routes: kvRoutes(service), uds });
+    ends.push(() => server.close());
+    expect((await stat(uds)).mode & 0o777).toBe(0o600);
+    const stats = await curl(uds, "/cgn.kv.v1.PrefixIndex/Stats", "{}");
+    expect(JSON.parse(stats.text)).toMatchObject({ workers: "1", hits: "7" });
+    const bad = await curl(uds, "/cgn.kv.v1.PrefixIndex/Register", '{"worker":{"id":"x","kind":"nope"}}');
+    expect(bad.status).toBe(400);
+    expect(JSON.parse(bad.text).message).toContain('kind is "nope"');
+    const ids = await curl(uds, "/cgn.kv.v1.PrefixIndex/Match", '{"model":"m","tokenIds":[1,2,3]}');
+    expect(JSON.parse(ids.text).matches[0]).toMatchObject({ worker: "a/0", tokens: 3 });
+    const client = connectKv({ address: { uds }, clock });
+    ends.push(() => client.close());
+    const query = { model: "m", root: "", prompt: new Uint8Array([1, 2]) };
+    expect(await client.match(query)).toEqual(await service.match(query));
+    await client.register(WORKER);
+    expect(heard.registered).toEqual([WORKER]);
+    expect(await client.sources()).toEqual([STATUS]);
+    expect((await client.stats()).blocks).toBe(3);
+    client.sent(WORKER.id, query);
+    client.observe({ worker: WORKER.id, epoch: 1, ...query, cachedTokens: 0, predictedTokens: 9 });
+    await until(() => heard.sent.length === 1 && heard.outcomes.length === 1);
+    expect(heard.outcomes[0]).toMatchObject({ cachedTokens: 0, predictedTokens: 9 });
+    expect(heard.outcomes[0]).not.toHaveProperty("promptTokens");
+  });
+
+  it("listenWire() serves gRPC over HTTP/2 on the same TCP port, and streams changes", async () => {
+    const { service, change, listeners } = fakeService();
+    const server = await listenWire({ routes: kvRoutes(service), tcp: { host: "127.0.0.1", port: 0 } });
+    ends.push(() => server.close());
+    const baseUrl = `http://127.0.0.1:${server.port}`;
+    const grpc = createClient(PrefixIndex, createGrpcTransport({ baseUrl }));
+    expect((await grpc.stats({})).blocks).toBe(3n);
+    const client = connectKv({ address: { url: baseUrl }, clock });
+    ends.push(() => client.close());
+    expect((await client.stats()).blocks).toBe(3);
+    const stop = new AbortController();
+    const versions: bigint[] = [];
+    try {
+      for await (const reply of grpc.watch({}, { signal: stop.signal })) {
+        versions.push(reply.version);
+        if (versions.length === 1) change();
+        else stop.abort();
+      }
+    } catch {
+      // Aborted by us.
+    }
+    expect(versions).toEqual([1n, 2n]);
+    await until(() => listeners.size === 0);
+  });
+
+  it("listenWire() takes over a socket file that nobody listens on, and no other", async () => {
+    const uds = join(dir, "stale.sock");
+    await writeFile(uds, "");
+    const server = await listenWire({ routes: kvRoutes(fakeService().service), uds });
+    ends.push(() => server.close());
+    await expect(listenWire({ routes: () => {}, uds })).rejects.toThrow(/another process does/);
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+    ends.push(() => taken.close());
+    const { port } = taken.address() as { port: number };
+    await expect(listenWire({ routes: () => {}, tcp: { host: "127.0.0.1", port } })).rejects.toThrow(/in use/);
+  });
+});
+
+describe("connectKv", () => {
+  it("connectKv() answers with nothing when kvcached is not there, says so, and recovers", async () => {
+    const uds = join(dir, "late.sock");
+    const client = connectKv({ address: { uds }, clock, retryMs: 10 });
+    ends.push(() => client.close());
+    const query = { model: "m", root: "", prompt: new Uint8Array([1]) };
+    expect(await client.match(query)).toEqual([]);
+    expect(client.health()).toMatchObject({ ok: false, reason: expect.stringContaining("late.sock") });
+    await expect(client.sources()).rejects.toThrow(/Cannot list sources at kvcached .*Start cgn-kvcached/);
+    const server = await listenWire({ routes: kvRoutes(fakeService().service), uds });
+    ends.push(() => server.close());
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(await client.match(query)).toHaveLength(1);
+    expect(client.health().ok).toBe(true);
+  });
+});
+
+describe("followAgent", () => {
+  it("followAgent() mirrors an agent's list, survives its restart, and calls its workers down after a while", async () => {
+    const uds = join(dir, "agent.sock");
+    let listed: readonly WorkerInfo[] = [WORKER];
+    const listeners = new Set<(w: readonly WorkerInfo[]) => void>();
+    const directory = {
+      list: () => listed,
+      subscribe(l: (w: readonly WorkerInfo[]) => void) {
+        listeners.add(l);
+        return () => void listeners.delete(l);
+      },
+    };
+    const first = await listenWire({ routes: agentRoutes(directory), uds });
+    const remote = followAgent({ address: { uds }, clock, retryMs: 10, staleMs: 40 });
+    ends.push(() => remote.close());
+    await until(() => remote.list().length === 1);
+    listed = [WORKER, { ...WORKER, id: workerId("a/1") }];
+    for (const l of listeners) l(listed);
+    await until(() => remote.list().length === 2);
+    await first.close();
+    await until(() => remote.list()[0]?.state === "down");
+    expect(remote.health().ok).toBe(false);
+    const second = await listenWire({ routes: agentRoutes(directory), uds });
+    ends.push(() => second.close());
+    await until(() => remote.list()[0]?.state === "ready");
+  });
+});

@@ -1,0 +1,108 @@
+import { create } from "@bufbuild/protobuf";
+import { ENGINE_KINDS, ROLES } from "../core/engine-kind.ts";
+import { CgnError } from "../core/errors.ts";
+import { nodeId, workerId } from "../core/ids.ts";
+import type { KvSource, TokenizerSource, WorkerInfo, WorkerState, WorkerTraits } from "../core/worker.ts";
+import { type Worker, WorkerSchema } from "./gen/cgn/kv/v1/kv_pb.ts";
+
+const STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down"];
+/** A list that the compiler holds complete: the wire carries the names of the traits that hold. */
+const TRAITS = Object.keys({
+  reportsCachedTokens: 0,
+  usageOnlyWhenAsked: 0,
+  foldNonStreaming: 0,
+  stripKvTransferParams: 0,
+  ignoresModelName: 0,
+  tokenizesChats: 0,
+} satisfies Required<Record<keyof WorkerTraits, 0>>) as (keyof WorkerTraits)[];
+
+/** Write a worker for the wire. Absent values become proto3 defaults. */
+export function workerToMessage(worker: WorkerInfo): Worker {
+  const { kv, tokenizer } = worker;
+  return create(WorkerSchema, {
+    id: worker.id,
+    node: worker.node,
+    kind: worker.kind,
+    url: worker.url,
+    models: [...worker.models],
+    upstreamModel: worker.upstreamModel ?? "",
+    role: worker.role,
+    blockTokens: worker.blockTokens ?? 0,
+    source: kv.type,
+    ...(kv.type === "events"
+      ? { eventsEndpoint: kv.endpoint, replayEndpoint: kv.replay ?? "", topic: kv.topic, dpRank: kv.dpRank }
+      : { historyEntries: kv.entries }),
+    tokenizerDir: tokenizer.dir ?? "",
+    gguf: tokenizer.gguf ?? "",
+    byteVocabulary: tokenizer.bytes ?? false,
+    state: worker.state,
+    reason: worker.reason,
+    epoch: worker.epoch,
+    maxModelTokens: worker.maxModelTokens ?? 0,
+    traits: TRAITS.filter((trait) => worker.traits[trait] === true),
+  });
+}
+
+/**
+ * Read a worker from the wire. Traits that this version does not know are left out.
+ * @throws CgnError REQUEST_INVALID naming the field that is wrong
+ */
+export function workerFromMessage(message: Worker): WorkerInfo {
+  if (message.id === "") throw invalid("id", message.id, "a name that is unique in the cluster");
+  return {
+    id: workerId(message.id),
+    node: nodeId(message.node),
+    kind: oneOf(ENGINE_KINDS, "kind", message.kind),
+    traits: traitsOf(message.traits),
+    url: message.url,
+    models: message.models,
+    ...(message.upstreamModel === "" ? {} : { upstreamModel: message.upstreamModel }),
+    role: message.role === "" ? "both" : oneOf(ROLES, "role", message.role),
+    ...(message.blockTokens === 0 ? {} : { blockTokens: message.blockTokens }),
+    kv: kvOf(message),
+    tokenizer: tokenizerOf(message),
+    state: message.state === "" ? "ready" : oneOf(STATES, "state", message.state),
+    reason: message.reason,
+    epoch: message.epoch,
+    ...(message.maxModelTokens === 0 ? {} : { maxModelTokens: message.maxModelTokens }),
+  };
+}
+
+function kvOf(message: Worker): KvSource {
+  const type = message.source === "" ? "history" : oneOf(["events", "history"] as const, "source", message.source);
+  if (type === "history") return { type, entries: message.historyEntries === 0 ? 16 : message.historyEntries };
+  if (message.eventsEndpoint === "") {
+    throw invalid("events_endpoint", "", 'a ZMQ address such as "tcp://127.0.0.1:5557", or source "history"');
+  }
+  return {
+    type,
+    endpoint: message.eventsEndpoint,
+    ...(message.replayEndpoint === "" ? {} : { replay: message.replayEndpoint }),
+    topic: message.topic,
+    dpRank: message.dpRank,
+  };
+}
+
+function tokenizerOf(message: Worker): TokenizerSource {
+  return {
+    ...(message.tokenizerDir === "" ? {} : { dir: message.tokenizerDir }),
+    ...(message.gguf === "" ? {} : { gguf: message.gguf }),
+    ...(message.byteVocabulary ? { bytes: true } : {}),
+  };
+}
+
+function traitsOf(names: readonly string[]): WorkerTraits {
+  return Object.fromEntries(TRAITS.filter((trait) => names.includes(trait)).map((trait) => [trait, true]));
+}
+
+function oneOf<T extends string>(allowed: readonly T[], field: string, text: string): T {
+  const found = allowed.find((name) => name === text);
+  if (found === undefined) throw invalid(field, text, `one of ${allowed.join(", ")}`);
+  return found;
+}
+
+function invalid(field: string, text: string, right: string): CgnError {
+  return new CgnError("REQUEST_INVALID", `Cannot read worker: ${field} is "${text}". Send ${right}`, {
+    field,
+  }) as CgnError;
+}
