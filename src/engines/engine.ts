@@ -53,6 +53,8 @@ export interface EngineSlot {
   /** Processor cores of the host, and engines that share them. */
   readonly cores: number;
   readonly enginesOnHost: number;
+  /** Which of them this is, from 0: picks processor cores for an engine that computes on the CPU. */
+  readonly indexOnHost?: number;
   /** What the engine computes on. `unknown` renders for a GPU. */
   readonly platform: "cuda" | "cpu" | "metal" | "unknown";
   /** A folder where files of the plan may be written. */

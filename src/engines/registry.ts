@@ -1,9 +1,11 @@
 import { ENGINE_KINDS, type EngineKind } from "../core/engine-kind.ts";
 import { CgnError } from "../core/errors.ts";
 import type { Engine } from "./engine.ts";
+import { sglang } from "./sglang/sglang.ts";
+import { vllm } from "./vllm/vllm.ts";
 
 /** Every engine that cgn knows: the only list of them. Adding one = its folder and one line here. */
-export const ENGINES: readonly Engine[] = [];
+export const ENGINES: readonly Engine[] = [vllm, sglang];
 
 /**
  * The engine of a kind.

@@ -1,0 +1,67 @@
+import type { Role } from "../../core/engine-kind.ts";
+import type { VllmLaunch } from "./vllm-context.ts";
+import { lmcachePort } from "./vllm-lmcache.ts";
+
+/** A `KVTransferConfig` of vLLM (0.32.0, `vllm/config/kv_transfer.py`): the value of `--kv-transfer-config`, or a child in it. */
+export type Connector = Readonly<Record<string, unknown>>;
+
+export type KvRole = "kv_both" | "kv_producer" | "kv_consumer";
+
+/** Of `PdConnector` and `DynamoConnector` (kvbm 1.6.1); vLLM's own registry has neither. */
+export const KVBM_MODULE = "kvbm.vllm_integration.connector";
+
+/** NIXL's role for an engine's role. `kv_both` is deprecated by vLLM and left for engines that may take either part. */
+export const NIXL_ROLE: Readonly<Record<Role, KvRole>> = {
+  both: "kv_both",
+  prefill: "kv_producer",
+  decode: "kv_consumer",
+};
+
+/**
+ * NIXL: hands KV from one engine to another.
+ *
+ * @param onFailure - what a failed load does to its request. `recompute` costs time, `fail` the request.
+ */
+export function nixl(launch: VllmLaunch, kvRole: KvRole, onFailure: "fail" | "recompute"): Connector {
+  return {
+    kv_connector: "NixlConnector",
+    kv_role: kvRole,
+    kv_load_failure_policy: onFailure,
+    ...(launch.input.slot.platform === "cpu" ? { kv_buffer_device: "cpu" } : {}),
+  };
+}
+
+/** LMCache inside the engine, or the client of an LMCache server. */
+export function lmcache(launch: VllmLaunch): Connector {
+  const { mode, host } = launch.input.options.lmcache;
+  if (mode === "in_process") return { kv_connector: "LMCacheConnectorV1", kv_role: "kv_both" };
+  return {
+    kv_connector: "LMCacheMPConnector",
+    kv_role: "kv_both",
+    // Both always rendered: the default port differs between releases (5555, 9006).
+    kv_connector_extra_config: { "lmcache.mp.host": `tcp://${host}`, "lmcache.mp.port": lmcachePort(launch) },
+  };
+}
+
+/** KVBM's connector. As a child it needs the module path of its own, or vLLM does not find the class. */
+export function dynamo(): Connector {
+  return { kv_connector: "DynamoConnector", kv_role: "kv_both", kv_connector_module_path: KVBM_MODULE };
+}
+
+/**
+ * vLLM's own wrapper. Loads from the first child that has the prompt, saves to all; NIXL first, so that what a prefill
+ * engine made is pulled before the cache is asked. Children inherit the engine id: one of their own is a TypeError.
+ */
+export function multi(kvRole: KvRole, connectors: readonly Connector[]): Connector {
+  return { kv_connector: "MultiConnector", kv_role: kvRole, kv_connector_extra_config: { connectors } };
+}
+
+/** The wrapper in the kvbm package: exactly two children, the cache first; loads through the first only, so prefill only. */
+export function pd(cache: Connector, transfer: Connector): Connector {
+  return {
+    kv_connector: "PdConnector",
+    kv_role: "kv_both",
+    kv_connector_module_path: KVBM_MODULE,
+    kv_connector_extra_config: { connectors: [cache, transfer] },
+  };
+}

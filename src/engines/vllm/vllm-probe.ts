@@ -1,0 +1,66 @@
+import type { KvSource } from "../../core/worker.ts";
+import { dialEndpoint } from "../address.ts";
+import type { EngineLoad, EngineProbe, ProbeReply } from "../engine.ts";
+import { fieldsOf, metricMax, metricSum, readJson, readModelList, textOf } from "../probe-text.ts";
+
+/** Readers of what vLLM answers (0.24 to 0.33; bodies captured from 0.32.0). None throws: what is not understood is absent. */
+export const vllmProbe: EngineProbe = {
+  ready: { path: "/health", verdict },
+  metrics: { path: "/metrics", parse: parseLoad },
+  models: { path: "/v1/models", parse: readModelList },
+  kvSources: { path: "/kv_event_sources", parse: parseKvSources },
+  blockTokens: { path: "/metrics", parse: parseBlockTokens },
+  version: { path: "/version", parse: (body) => textOf(fieldsOf(readJson(body))["version"]) },
+};
+
+/**
+ * vLLM refuses connections until it can answer; a 503 comes only once its engine process is dead.
+ */
+function verdict({ status }: ProbeReply): "ready" | "loading" | "failed" {
+  if (status === 200) return "ready";
+  return status === 0 ? "loading" : "failed";
+}
+
+/** Sums over data-parallel ranks; of the KV usage the fullest rank's. `gpu_cache_usage_perc` is its name before 0.11. */
+function parseLoad(text: string): EngineLoad {
+  const running = metricSum(text, "vllm:num_requests_running");
+  const waiting = metricSum(text, "vllm:num_requests_waiting");
+  const kvUsage = metricMax(text, "vllm:kv_cache_usage_perc") ?? metricMax(text, "vllm:gpu_cache_usage_perc");
+  return {
+    ...(running === undefined ? {} : { running }),
+    ...(waiting === undefined ? {} : { waiting }),
+    ...(kvUsage === undefined ? {} : { kvUsage }),
+  };
+}
+
+/** The block size that the engine really took, from a label of `vllm:cache_config_info`. */
+function parseBlockTokens(text: string): number | undefined {
+  const line = text.split("\n").find((each) => each.startsWith("vllm:cache_config_info{"));
+  const found = line === undefined ? null : /[{,]block_size="(\d+)"/.exec(line);
+  const tokens = Number(found?.[1] ?? 0);
+  return tokens > 0 ? tokens : undefined;
+}
+
+/**
+ * `/kv_event_sources`: an object keyed by data-parallel rank, empty when events are off. The endpoints in it are those
+ * of the configuration, so a rank's ports are these plus the rank (`vllm/distributed/kv_events.py`, 0.32.0).
+ */
+function parseKvSources(body: string, host: string): readonly KvSource[] {
+  return Object.entries(fieldsOf(readJson(body))).flatMap(([key, value]) => {
+    const dpRank = Number(key);
+    const source = fieldsOf(value);
+    const endpoint = textOf(source["endpoint"]);
+    if (!Number.isInteger(dpRank) || dpRank < 0 || endpoint === undefined) return [];
+    if (source["enable_kv_cache_events"] !== true) return [];
+    const replay = textOf(source["replay_endpoint"]);
+    return [
+      {
+        type: "events" as const,
+        endpoint: dialEndpoint(endpoint, host, dpRank),
+        ...(replay === undefined ? {} : { replay: dialEndpoint(replay, host, dpRank) }),
+        topic: textOf(source["topic"]) ?? "",
+        dpRank,
+      },
+    ];
+  });
+}

@@ -1,0 +1,27 @@
+import type { Engine } from "../engine.ts";
+import { decodeVllmEvents } from "./vllm-events.ts";
+import { vllmAnnounce, vllmLaunch } from "./vllm-launch.ts";
+import { vllmCell } from "./vllm-offload.ts";
+import { type VllmOptions, vllmOptions } from "./vllm-options.ts";
+import { vllmProbe } from "./vllm-probe.ts";
+
+/** vLLM: `vllm serve`. */
+export const vllm: Engine<VllmOptions> = {
+  kind: "vllm",
+  section: "vllm",
+  sectionAliases: [],
+  spawns: true,
+  traits: {
+    reportsCachedTokens: true,
+    usageOnlyWhenAsked: true,
+    stripKvTransferParams: true,
+    tokenizesChats: true,
+  },
+  schema: vllmOptions,
+  defaultPort: () => 8000,
+  cell: vllmCell,
+  launch: vllmLaunch,
+  announce: vllmAnnounce,
+  probe: vllmProbe,
+  decodeEvents: decodeVllmEvents,
+};
