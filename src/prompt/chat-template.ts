@@ -1,0 +1,163 @@
+import { Environment, Interpreter, Template } from "@huggingface/jinja";
+import { CgnError } from "../core/errors.ts";
+import { type ContentForm, contentForm, finalText, prepareMessages } from "./chat-messages.ts";
+import { strftime } from "./strftime.ts";
+import type { TextNormalizer } from "./text-normalizer.ts";
+
+/** How to render one model's chats. */
+export interface ChatRendererOptions {
+  /** Jinja, as in `chat_template.jinja`. */
+  readonly template: string;
+  readonly bosToken: string;
+  readonly eosToken: string;
+  /** Other special tokens that the template may name, for example `unk_token`. */
+  readonly specialTokens?: Readonly<Record<string, string>>;
+  /** Local time for `strftime_now`. Without it a template that asks for the date cannot be rendered. */
+  readonly now?: () => Date;
+  /** What the engine puts between text parts where the template wants plain text. Default a line end (vLLM 0.32). */
+  readonly textJoin?: string;
+  /** From `textNormalizer()`. */
+  readonly normalize?: TextNormalizer | undefined;
+}
+
+/** The fields of a chat completion request that decide its prompt; others are ignored. */
+export interface ChatRequest {
+  readonly messages?: unknown;
+  readonly tools?: unknown;
+  readonly documents?: unknown;
+  /** Default true, or false with `continue_final_message`. */
+  readonly add_generation_prompt?: unknown;
+  readonly continue_final_message?: unknown;
+  readonly chat_template_kwargs?: unknown;
+  /** A template of the request's own: not rendered. */
+  readonly chat_template?: unknown;
+}
+
+/** The prompt's bytes, or why a prompt of this kind has none (it is routed without a prefix then). */
+export type RenderedPrompt = { readonly bytes: Uint8Array } | { readonly reason: string };
+
+/** Renders the chats of one model. */
+export interface ChatRenderer {
+  /**
+   * The prompt as the engine sees it before tokenising, UTF-8.
+   * @throws CgnError TEMPLATE_FAILED when the template refuses the messages (the engine would too) or cannot be run
+   */
+  render(request: ChatRequest): RenderedPrompt;
+}
+
+/** Templates compiled so far, least recently used first. A router has a few models. */
+const compiled = new Map<string, Template>();
+const MAX_COMPILED = 64;
+
+/**
+ * Make a renderer for one model's template, interpreted with the settings of Hugging Face's `apply_chat_template`
+ * (`trim_blocks`, `lstrip_blocks`).
+ * @throws CgnError TEMPLATE_FAILED when the template is no Jinja that can be read
+ */
+export function createChatRenderer(options: ChatRendererOptions): ChatRenderer {
+  const template = compile(options.template);
+  const form = contentForm(options.template);
+  return { render: (request) => renderRequest(options, template, form, request) };
+}
+
+function compile(source: string): Template {
+  const known = compiled.get(source);
+  const template = known ?? tried("Cannot read the chat template", () => new Template(source));
+  compiled.delete(source);
+  compiled.set(source, template);
+  const [oldest] = compiled.keys();
+  if (compiled.size > MAX_COMPILED && oldest !== undefined) compiled.delete(oldest);
+  return template;
+}
+
+function renderRequest(
+  options: ChatRendererOptions,
+  template: Template,
+  form: ContentForm,
+  request: ChatRequest,
+): RenderedPrompt {
+  if (typeof request.chat_template === "string") return { reason: "the request brings its own chat_template" };
+  const messages = prepareMessages(request.messages, form, options.textJoin ?? "\n");
+  if ("reason" in messages) return messages;
+  const proceed = request.continue_final_message === true;
+  const context = {
+    ...options.specialTokens,
+    bos_token: options.bosToken,
+    eos_token: options.eosToken,
+    strftime_now: (format: string) => strftimeNow(options.now, format),
+    messages: messages.value,
+    tools: Array.isArray(request.tools) && request.tools.length > 0 ? request.tools : null,
+    documents: Array.isArray(request.documents) ? request.documents : null,
+    add_generation_prompt:
+      typeof request.add_generation_prompt === "boolean" ? request.add_generation_prompt : !proceed,
+    ...kwargs(request.chat_template_kwargs),
+  };
+  let text = tried("Cannot render the chat template", () => run(template, context));
+  if (proceed) {
+    const cut = cutAfter(text, finalText(messages.value));
+    if (cut === undefined) return { reason: "the template does not end with the last message's content" };
+    text = cut;
+  }
+  return { bytes: new TextEncoder().encode(options.normalize?.(text) ?? text) };
+}
+
+/** Names that every template may use. `Template.render()` would bring its own, with the machine's clock. */
+const GLOBALS: Readonly<Record<string, unknown>> = {
+  true: true,
+  false: false,
+  none: null,
+  True: true,
+  False: false,
+  None: null,
+  range: rangeOf,
+  raise_exception: (message: unknown) => {
+    throw new Error(String(message));
+  },
+};
+
+function run(template: Template, context: Readonly<Record<string, unknown>>): string {
+  const environment = new Environment();
+  for (const [name, value] of Object.entries({ ...context, ...GLOBALS })) environment.set(name, value);
+  return String(new Interpreter(environment).run(template.parsed).value);
+}
+
+/** Longest list that a template may make: far above any chat, far below what hurts. */
+const MAX_RANGE = 1_000_000;
+
+/** Jinja's `range(stop)` and `range(start, stop, step)`. */
+function rangeOf(first: number, second?: number, step = 1): number[] {
+  const [start, stop] = second === undefined ? [0, first] : [first, second];
+  const length = Math.max(0, Math.ceil((stop - start) / step));
+  if (!(length <= MAX_RANGE)) throw new Error(`range() of ${length} items is too long`);
+  return Array.from({ length }, (_, i) => start + i * step);
+}
+
+function kwargs(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
+}
+
+function strftimeNow(now: (() => Date) | undefined, format: string): string {
+  if (now === undefined) throw new Error("it asks for the date, and no clock was given");
+  return strftime(now(), format);
+}
+
+/**
+ * `continue_final_message` as `apply_chat_template` of transformers 5 does it: the prompt ends with the last message's
+ * content, without white space that the template trimmed.
+ */
+function cutAfter(text: string, final: string | undefined): string | undefined {
+  if (final === undefined) return undefined;
+  const at = text.lastIndexOf(final.trim());
+  if (at < 0) return undefined;
+  const kept = final.trimStart();
+  return text.startsWith(kept, at) ? text.slice(0, at + kept.length) : text.slice(0, at + final.trim().length);
+}
+
+function tried<T>(what: string, run: () => T): T {
+  try {
+    return run();
+  } catch (cause) {
+    const said = cause instanceof Error ? cause.message : String(cause);
+    throw new CgnError("TEMPLATE_FAILED", `${what}: ${said}`, { said }, { cause });
+  }
+}
