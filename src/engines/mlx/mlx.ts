@@ -1,0 +1,36 @@
+import { userValue } from "../args.ts";
+import { type Announcement, type Engine, tokenizerSource } from "../engine.ts";
+import { noneOnlyCell } from "../none-only.ts";
+import { launchedModel, launchMlx, type MlxInput, userArgsOf } from "./mlx-launch.ts";
+import { type MlxOptions, mlxSchema } from "./mlx-options.ts";
+import { mlxProbe } from "./mlx-probe.ts";
+
+/** `--prompt-cache-size` where it is not written (mlx-lm 0.32.2). */
+const PROMPT_CACHES = 10;
+
+/** Apple's MLX: `python -m mlx_lm server`. Facts of mlx-lm 0.32.2. */
+export const mlx: Engine<MlxOptions> = {
+  kind: "mlx",
+  section: "mlx",
+  sectionAliases: ["mlx_lm"],
+  spawns: true,
+  // A non-streaming request went on after its client had left.
+  traits: { reportsCachedTokens: true, usageOnlyWhenAsked: true, foldNonStreaming: true },
+  schema: mlxSchema,
+  defaultPort: (options) => options.port,
+  cell: (offload, role) => noneOnlyCell("mlx_lm server", offload, role),
+  launch: launchMlx,
+  announce,
+  probe: mlxProbe,
+};
+
+function announce(input: MlxInput): Announcement {
+  const upstreamModel = launchedModel(input);
+  const caches = Number(userValue(userArgsOf(input), ["--prompt-cache-size"]));
+  return {
+    kv: { type: "history", entries: Number.isInteger(caches) && caches >= 1 ? caches : PROMPT_CACHES },
+    tokenizer: tokenizerSource(input.model),
+    ...(upstreamModel === input.model.name ? {} : { upstreamModel }),
+    ...(input.model.maxModelLen === undefined ? {} : { maxModelTokens: input.model.maxModelLen }),
+  };
+}

@@ -1,0 +1,30 @@
+import { type Announcement, type Engine, type LaunchInput, tokenizerSource } from "../engine.ts";
+import { noneOnlyCell } from "../none-only.ts";
+import { launchOpenaiCompat } from "./openai-compat-launch.ts";
+import { type OpenaiCompatOptions, openaiCompatSchema } from "./openai-compat-options.ts";
+import { openaiCompatProbe } from "./openai-compat-probe.ts";
+
+/** Any endpoint with OpenAI's API that somebody else runs. Nothing is spawned. */
+export const openaiCompat: Engine<OpenaiCompatOptions> = {
+  kind: "openai_compat",
+  section: "openai_compat",
+  sectionAliases: [],
+  spawns: false,
+  traits: { usageOnlyWhenAsked: true },
+  schema: openaiCompatSchema,
+  defaultPort: () => 8000,
+  cell: (offload, role) => noneOnlyCell("An openai_compat endpoint", offload, role),
+  launch: launchOpenaiCompat,
+  announce,
+  probe: openaiCompatProbe,
+};
+
+function announce({ options, model }: LaunchInput<OpenaiCompatOptions>): Announcement {
+  const upstreamModel = options.upstream_model;
+  return {
+    kv: { type: "history", entries: options.cached_prompts },
+    tokenizer: tokenizerSource(model),
+    ...(upstreamModel === undefined || upstreamModel === model.name ? {} : { upstreamModel }),
+    ...(model.maxModelLen === undefined ? {} : { maxModelTokens: model.maxModelLen }),
+  };
+}
