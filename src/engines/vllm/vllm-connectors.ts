@@ -1,4 +1,5 @@
 import type { Role } from "../../core/engine-kind.ts";
+import { dialHost } from "../address.ts";
 import type { VllmLaunch } from "./vllm-context.ts";
 import { lmcachePort } from "./vllm-lmcache.ts";
 
@@ -39,7 +40,7 @@ export function lmcache(launch: VllmLaunch): Connector {
     kv_connector: "LMCacheMPConnector",
     kv_role: "kv_both",
     // Both always rendered: the default port differs between releases (5555, 9006).
-    kv_connector_extra_config: { "lmcache.mp.host": `tcp://${host}`, "lmcache.mp.port": lmcachePort(launch) },
+    kv_connector_extra_config: { "lmcache.mp.host": `tcp://${dialHost(host)}`, "lmcache.mp.port": lmcachePort(launch) },
   };
 }
 

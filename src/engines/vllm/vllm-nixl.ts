@@ -31,9 +31,9 @@ function nixlProblems(launch: VllmLaunch): Problem[] {
   if (isWildcardHost(slot.peerAddress)) {
     problems.push({
       severity: "error",
-      path: "agent.listen",
+      path: "agent.peer_address",
       problem: `"${slot.peerAddress}" is no address that prefill and decode peers can dial`,
-      remedy: "Give the agent an address of this host in [agent].listen",
+      remedy: "Write an address of this host that they reach in [agent].peer_address",
     });
   }
   if (launch.dpSize > MAX_TRANSFER_RANKS) {
