@@ -7,6 +7,8 @@ export interface KvEndpoints {
   readonly topic: string;
   /** Batches kept for replay. */
   readonly bufferSteps: number;
+  /** Bind, whatever the endpoint looks like (SGLang's key). */
+  readonly bind?: boolean;
 }
 
 /** Faults on what is sent live; replay always has the truth. */
@@ -36,13 +38,16 @@ export class KvPublisher {
   readonly #router: Router | undefined;
   readonly #topic: Buffer;
   readonly #endpoints: KvEndpoints;
+  readonly #host: string;
   #buffer: Frame[] = [];
   #seq = 0;
   #held: Frame | undefined;
   #sending: Promise<void> = Promise.resolve();
 
-  constructor(endpoints: KvEndpoints) {
+  /** @param host address that a `*` in an endpoint binds: a simulator on loopback stays there */
+  constructor(endpoints: KvEndpoints, host: string) {
     this.#endpoints = endpoints;
+    this.#host = host;
     this.#topic = Buffer.from(endpoints.topic);
     this.#router = endpoints.replay === undefined ? undefined : new Router({ linger: 0 });
   }
@@ -67,10 +72,10 @@ export class KvPublisher {
    */
   async open(): Promise<void> {
     const { endpoint, replay } = this.#endpoints;
-    if (bindsEndpoint(endpoint)) await this.#pub.bind(endpoint);
+    if (this.#endpoints.bind ?? bindsEndpoint(endpoint)) await this.#pub.bind(endpoint.replace("*", this.#host));
     else this.#pub.connect(endpoint);
     if (this.#router === undefined || replay === undefined) return;
-    await this.#router.bind(replay);
+    await this.#router.bind(replay.replace("*", this.#host));
     void this.#serve(this.#router);
   }
 

@@ -1,0 +1,137 @@
+import { randomUUID } from "node:crypto";
+import { readSglangArgv } from "../sim/wire/sglang-argv.ts";
+import type { SimDeps } from "../sim/wire/sim-engine.ts";
+import type { SimOptions } from "../sim/wire/sim-options.ts";
+import { type SimServer, startSim } from "../sim/wire/sim-server.ts";
+import { readVllmArgv } from "../sim/wire/vllm-argv.ts";
+import type { CliContext, Command, Values } from "./command.ts";
+
+/** `cgn sim`: an engine that needs no GPU, no model and no Python. */
+export const simCommand: Command = {
+  name: "sim",
+  about: "run a simulated vLLM or SGLang: its HTTP surface, prefix cache and KV events, without a model",
+  examples: [
+    "cgn sim --kind vllm --port 8000 --model sim --events-port 5557",
+    "cgn sim --kind sglang --port 30000 --blocks 2000 --profile instant",
+    "cgn sim --kind vllm -- serve MODEL --port 8000 --block-size 16 --sim-profile cpu-small",
+    `curl -X POST http://127.0.0.1:8000/sim/fault -d '{"kind":"slow","factor":10}'`,
+  ],
+  positionals: [
+    {
+      name: "argv",
+      about: "the engine's own command line after --, as cgn render prints it; replaces the flags below",
+      required: false,
+      variadic: true,
+    },
+  ],
+  options: {
+    kind: { type: "string", choices: ["vllm", "sglang"], default: "vllm", about: "which engine to be" },
+    host: { type: "string", value: "ADDRESS", default: "127.0.0.1", about: "address to listen on" },
+    port: { type: "number", value: "PORT", about: "HTTP port (default 8000, SGLang 30000; 0: any free one)" },
+    model: { type: "string", value: "NAME", default: "sim", about: "served model name" },
+    "block-size": { type: "number", value: "TOKENS", default: 16, about: "tokens a KV block" },
+    blocks: { type: "number", value: "N", about: "KV blocks (default: 131072 tokens' worth)" },
+    "events-port": { type: "number", value: "PORT", about: "publish KV events on this port" },
+    "replay-port": { type: "number", value: "PORT", about: "replay KV events on this port (default: events port + 1)" },
+    profile: {
+      type: "string",
+      choices: ["instant", "cpu-small", "default"],
+      default: "default",
+      about: "how fast it is",
+    },
+    speed: { type: "number", value: "X", default: 1, about: "divides all durations" },
+    "load-seconds": { type: "number", value: "S", default: 0, about: "how long the model loads" },
+    seed: { type: "number", value: "N", default: 0, about: "of the answers' text" },
+    fault: { type: "string[]", value: "KIND|JSON", about: "start with a fault, as POST /sim/fault takes it" },
+  },
+  async run({ options, positionals }, cli) {
+    const kind = options["kind"] === "sglang" ? "sglang" : "vllm";
+    const own = positionals.length === 0;
+    const argv = own ? engineArgv(kind, options) : positionals;
+    const read = kind === "vllm" ? readVllmArgv : readSglangArgv;
+    // Resetting the cache is what one starts a simulator by hand for.
+    return serve({ ...read(argv, cli.env), ...(own ? { devMode: true } : {}) }, cli);
+  },
+};
+
+/** The engine's command line for `cgn sim`'s plain flags: there is one way in. */
+function engineArgv(kind: SimOptions["kind"], options: Values): readonly string[] {
+  const given = (flag: string, value: Values[string]): string[] => (value === undefined ? [] : [flag, String(value)]);
+  const shared = [
+    ...given("--host", options["host"]),
+    ...given("--port", options["port"]),
+    "--served-model-name",
+    String(options["model"]),
+    ...eventsArgv(options),
+    ...given("--sim-blocks", options["blocks"]),
+    ...given("--sim-profile", options["profile"]),
+    ...given("--sim-speed", options["speed"]),
+    ...given("--sim-load-seconds", options["loadSeconds"]),
+    ...given("--sim-seed", options["seed"]),
+    ...((options["fault"] as readonly string[] | undefined) ?? []).flatMap((fault) => ["--sim-fault", fault]),
+  ];
+  const block = String(options["blockSize"]);
+  const model = String(options["model"]);
+  if (kind === "sglang") {
+    return ["--model-path", model, "--page-size", block, "--enable-metrics", "--enable-cache-report", ...shared];
+  }
+  return [
+    "serve",
+    model,
+    "--block-size",
+    block,
+    "--enable-prompt-tokens-details",
+    "--shutdown-timeout",
+    "30",
+    ...shared,
+  ];
+}
+
+function eventsArgv(options: Values): string[] {
+  const port = options["eventsPort"];
+  if (typeof port !== "number") return [];
+  const replay = typeof options["replayPort"] === "number" ? options["replayPort"] : port + 1;
+  const events = {
+    enable_kv_cache_events: true,
+    publisher: "zmq",
+    endpoint: `tcp://*:${port}`,
+    replay_endpoint: `tcp://*:${replay}`,
+    topic: "",
+  };
+  return ["--kv-events-config", JSON.stringify(events)];
+}
+
+/** Serve until the stop signal, then end as the engine does. */
+async function serve(options: SimOptions, cli: CliContext): Promise<number> {
+  cli.err(`Simulated ${options.kind} ${options.version}: loading ${options.modelPath}`);
+  const deps: SimDeps = {
+    clock: cli.clock,
+    newId: () => randomUUID().replaceAll("-", ""),
+    crash: () => process.kill(process.pid, "SIGKILL"),
+  };
+  const stopped = new Promise<"stopped">((resolve) => {
+    if (cli.signal.aborted) resolve("stopped");
+    cli.signal.addEventListener("abort", () => resolve("stopped"), { once: true });
+  });
+  const started = await Promise.race([startSim(options, deps), stopped]);
+  if (started === "stopped") return exitNow();
+  announce(started, options, cli);
+  await stopped;
+  cli.err("Shutting down");
+  await started.terminate();
+  return 0;
+}
+
+/** Stopped while it loads: the sockets that may open yet must not keep the process. */
+function exitNow(): never {
+  process.exit(0);
+}
+
+function announce(server: SimServer, options: SimOptions, cli: CliContext): void {
+  const { limits, events } = options;
+  cli.err(
+    `Serving ${options.models.join(", ")} on ${server.url} (${limits.blocks} blocks of ${limits.blockTokens} tokens)`,
+  );
+  if (events !== undefined) cli.err(`KV events on ${events.endpoint}, replay on ${events.replay ?? "none"}`);
+  cli.err("Application startup complete.");
+}

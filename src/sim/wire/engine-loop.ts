@@ -1,0 +1,133 @@
+import type { Clock } from "../../core/clock.ts";
+import { type CacheUse, EngineModel, type ModelOutput, type ModelRequest } from "../model/engine-model.ts";
+import type { CacheEvent } from "../model/prefix-cache.ts";
+import { sglangNamer, vllmNamer } from "./hashes.ts";
+import type { SimOptions } from "./sim-options.ts";
+
+/** Told what becomes of a request. Calls may come before `submit` returns. */
+export interface RequestListener {
+  token(token: number, index: number, use: CacheUse): void;
+  finished(reason: "stop" | "length", use: CacheUse): void;
+}
+
+/** Durations of finished requests in seconds, as the engines' histograms have them. */
+export interface LatencySamples {
+  readonly firstToken: number[];
+  readonly interToken: number[];
+  readonly endToEnd: number[];
+}
+
+interface Pending {
+  readonly listener: RequestListener;
+  readonly since: number;
+  lastAt: number;
+}
+
+/** Samples kept for histograms; older ones are folded into nothing, a long run's tail counts. */
+const MOST_SAMPLES = 100_000;
+
+/** Runs the model in real time: asks it when something is due, and hands out what came of it. */
+export class EngineLoop {
+  readonly model: EngineModel;
+  readonly samples: LatencySamples = { firstToken: [], interToken: [], endToEnd: [] };
+  readonly #clock: Clock;
+  readonly #speed: number;
+  readonly #onEvents: (events: readonly CacheEvent[]) => void;
+  readonly #pending = new Map<string, Pending>();
+  #cancel: (() => void) | undefined;
+  #frozen = false;
+  #serial = 0;
+
+  constructor(options: SimOptions, clock: Clock, onEvents: (events: readonly CacheEvent[]) => void) {
+    this.model = new EngineModel(
+      options.limits,
+      options.profile,
+      options.kind === "vllm" ? vllmNamer(options.hashSeed) : sglangNamer,
+    );
+    this.#clock = clock;
+    this.#speed = options.speed;
+    this.#onEvents = onEvents;
+    this.model.slowdown = 1 / options.speed;
+  }
+
+  /**
+   * @returns the id by which `abort` knows it: a client's own request id may come twice
+   * @throws RangeError as the model does
+   */
+  submit(wanted: Omit<ModelRequest, "id">, listener: RequestListener): string {
+    const now = this.#clock.now();
+    const request = { ...wanted, id: String(this.#serial++) };
+    this.#pending.set(request.id, { listener, since: now, lastAt: now });
+    try {
+      this.model.submit(now, request);
+    } catch (e) {
+      this.#pending.delete(request.id);
+      throw e;
+    }
+    this.#pump();
+    return request.id;
+  }
+
+  /** The client left. */
+  abort(id: string): void {
+    if (!this.#pending.delete(id)) return;
+    this.model.abort(this.#clock.now(), id);
+    this.#pump();
+  }
+
+  reset(): boolean {
+    const done = this.model.reset(this.#clock.now());
+    this.#pump();
+    return done;
+  }
+
+  /** Fault: every step takes `factor` times as long. */
+  slow(factor: number): void {
+    this.model.slowdown = factor / this.#speed;
+  }
+
+  /** Fault: take the free blocks away (true), or give them back. */
+  fill(full: boolean): void {
+    this.model.holdBlocks(this.#clock.now(), full ? undefined : 0);
+    this.#pump();
+  }
+
+  /** Nothing is computed from now on: the engine is dead, or being ended. */
+  freeze(): void {
+    this.#frozen = true;
+    this.#cancel?.();
+  }
+
+  #pump(): void {
+    if (this.#frozen) return;
+    this.#cancel?.();
+    const now = this.#clock.now();
+    for (const output of this.model.advance(now)) this.#deliver(output);
+    const next = this.model.nextAt;
+    if (next !== undefined && !this.#frozen)
+      this.#cancel = this.#clock.after(Math.max(0, next - now), () => this.#pump());
+  }
+
+  #deliver(output: ModelOutput): void {
+    if (output.type === "events") {
+      this.#onEvents(output.events);
+      return;
+    }
+    const pending = this.#pending.get(output.id);
+    if (pending === undefined) return;
+    if (output.type === "token") {
+      const past = (output.at - (output.index === 0 ? pending.since : pending.lastAt)) / 1000;
+      keep(output.index === 0 ? this.samples.firstToken : this.samples.interToken, past);
+      pending.lastAt = output.at;
+      pending.listener.token(output.token, output.index, output.use);
+    } else {
+      keep(this.samples.endToEnd, (output.at - pending.since) / 1000);
+      this.#pending.delete(output.id);
+      pending.listener.finished(output.reason, output.use);
+    }
+  }
+}
+
+function keep(samples: number[], value: number): void {
+  if (samples.length < MOST_SAMPLES) samples.push(value);
+}

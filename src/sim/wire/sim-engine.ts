@@ -1,0 +1,130 @@
+import type { Clock } from "../../core/clock.ts";
+import { EngineLoop } from "./engine-loop.ts";
+import type { Fault } from "./faults.ts";
+import { encodeBatch } from "./kv-encode.ts";
+import { KvPublisher } from "./kv-publisher.ts";
+import type { Active } from "./run-generation.ts";
+import type { SimOptions } from "./sim-options.ts";
+
+/** What a simulated engine needs of the machine. */
+export interface SimDeps {
+  readonly clock: Clock;
+  /** Unique 32 hex digits. */
+  newId(): string;
+  /** End the process as SIGKILL does. */
+  crash(): void;
+}
+
+export type Phase = "loading" | "ready" | "draining";
+
+/** One simulated engine without its HTTP: model, events, faults, what is under way. */
+export class SimEngine {
+  readonly options: SimOptions;
+  readonly deps: SimDeps;
+  readonly loop: EngineLoop;
+  readonly publisher: KvPublisher | undefined;
+  readonly active = new Set<Active>();
+  phase: Phase = "loading";
+  #hang: "all" | "generation" | undefined;
+  #errors = 0;
+  #cut: { chunks: number; count: number } = { chunks: 0, count: 0 };
+  #onIdle: (() => void) | undefined;
+
+  constructor(options: SimOptions, deps: SimDeps) {
+    this.options = options;
+    this.deps = deps;
+    const { events } = options;
+    this.publisher = events === undefined ? undefined : new KvPublisher(events, options.host);
+    this.loop = new EngineLoop(options, deps.clock, (batch) => {
+      if (events !== undefined) this.publisher?.publish(encodeBatch(batch, deps.clock.wall() / 1000, events.encoding));
+    });
+  }
+
+  /** Open the event sockets; SGLang begins with an empty cache, said aloud as batch 0. */
+  async open(): Promise<void> {
+    await this.publisher?.open();
+    const { events } = this.options;
+    if (this.options.kind === "sglang" && events !== undefined) {
+      const cleared = encodeBatch([{ type: "cleared" }], this.deps.clock.wall() / 1000, events.encoding);
+      this.publisher?.publish(cleared);
+    }
+    for (const fault of this.options.faults) this.apply(fault);
+  }
+
+  apply(fault: Fault): void {
+    switch (fault.kind) {
+      case "crash":
+        this.deps.crash();
+        return;
+      case "hang":
+        this.#hang = fault.for ?? "all";
+        return;
+      case "slow":
+        this.loop.slow(fault.factor);
+        return;
+      case "drop-events":
+        if (this.publisher !== undefined) this.publisher.faults.drop = fault.count;
+        return;
+      case "reorder-events":
+        if (this.publisher !== undefined) this.publisher.faults.reorder = true;
+        return;
+      case "error-500":
+        this.#errors = fault.count;
+        return;
+      case "cut-stream":
+        this.#cut = { chunks: fault.chunks, count: fault.count };
+        return;
+      case "full-cache":
+        this.loop.fill(true);
+        return;
+      case "clear":
+        this.#clearFaults();
+        return;
+    }
+  }
+
+  /** Must this request go without an answer? */
+  hangs(generation: boolean): boolean {
+    return this.#hang === "all" || (this.#hang === "generation" && generation);
+  }
+
+  /** Must this generation fail? Counts it off. */
+  takeError(): boolean {
+    return this.#errors > 0 && this.#errors-- > 0;
+  }
+
+  /** After how many chunks must this stream be cut? Counts it off. */
+  takeCut(): number | undefined {
+    if (this.#cut.count <= 0) return undefined;
+    this.#cut.count--;
+    return this.#cut.chunks;
+  }
+
+  ended(active: Active): void {
+    this.active.delete(active);
+    if (this.active.size === 0) this.#onIdle?.();
+  }
+
+  /** Resolves when nothing is under way, or after `ms`: true when all was done. */
+  async idle(ms: number): Promise<boolean> {
+    if (this.active.size === 0) return true;
+    return new Promise<boolean>((resolve) => {
+      const cancel = Number.isFinite(ms) ? this.deps.clock.after(ms, () => resolve(false)) : () => {};
+      this.#onIdle = () => {
+        cancel();
+        resolve(true);
+      };
+    });
+  }
+
+  #clearFaults(): void {
+    this.#hang = undefined;
+    this.#errors = 0;
+    this.#cut = { chunks: 0, count: 0 };
+    this.loop.slow(1);
+    this.loop.fill(false);
+    if (this.publisher === undefined) return;
+    this.publisher.faults.drop = 0;
+    this.publisher.faults.reorder = false;
+  }
+}

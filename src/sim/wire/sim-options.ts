@@ -1,0 +1,41 @@
+import type { EngineLimits } from "../model/engine-model.ts";
+import type { EngineProfile } from "../model/profile.ts";
+import type { Fault } from "./faults.ts";
+import type { KvEncoding } from "./kv-encode.ts";
+import type { KvEndpoints } from "./kv-publisher.ts";
+
+/** Everything that decides how a simulated engine behaves. Made from an engine's own command line, or from `cgn sim`'s flags. */
+export interface SimOptions {
+  readonly kind: "vllm" | "sglang";
+  /** The version it claims to be. */
+  readonly version: string;
+  readonly host: string;
+  /** 0: the system chooses. */
+  readonly port: number;
+  /** Served names; answers carry the first. */
+  readonly models: readonly [string, ...string[]];
+  /** What it was told to load. */
+  readonly modelPath: string;
+  readonly maxModelTokens: number;
+  readonly limits: EngineLimits;
+  readonly profile: EngineProfile;
+  /** Divides the duration of all work; 1 is real time. */
+  readonly speed: number;
+  /** How long the model "loads" before it is ready. */
+  readonly loadMs: number;
+  readonly seed: number;
+  /** `usage.prompt_tokens_details` is filled. */
+  readonly reportsCachedTokens: boolean;
+  readonly metrics: boolean;
+  /** Undefined: no KV events. */
+  readonly events?: KvEndpoints & { readonly encoding: KvEncoding };
+  /** Start of the hash chain (`PYTHONHASHSEED`). */
+  readonly hashSeed?: string;
+  readonly hashAlgorithm: string;
+  /** vLLM: seconds that running requests may take after SIGTERM; 0 hangs as the real one does. */
+  readonly shutdownTimeoutS: number;
+  readonly apiKeys: readonly string[];
+  /** `/reset_prefix_cache` and its like are served (vLLM, `VLLM_SERVER_DEV_MODE=1`). */
+  readonly devMode: boolean;
+  readonly faults: readonly Fault[];
+}

@@ -1,0 +1,148 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { CgnError } from "../../core/errors.ts";
+import { type Exchange, makeExchange } from "./exchange.ts";
+import { type RouteTable, SIM_ROUTES } from "./routes.ts";
+import { SGLANG_ROUTES } from "./sglang-routes.ts";
+import { type SimDeps, SimEngine } from "./sim-engine.ts";
+import type { SimOptions } from "./sim-options.ts";
+import { vllmError } from "./vllm-bodies.ts";
+import { VLLM_ROUTES } from "./vllm-routes.ts";
+
+/** A simulated engine that listens. */
+export interface SimServer {
+  readonly url: string;
+  readonly port: number;
+  readonly engine: SimEngine;
+  /** What SIGTERM does to this engine; resolves once it may exit. */
+  terminate(): Promise<void>;
+  /** End at once, connections and all. */
+  close(): Promise<void>;
+}
+
+/**
+ * Start a simulated engine; resolves when it is ready (a vLLM refuses connections until then; an SGLang answers 503).
+ * @throws CgnError PORT_IN_USE when the HTTP or an event port is taken
+ */
+export async function startSim(options: SimOptions, deps: SimDeps): Promise<SimServer> {
+  const engine = new SimEngine(options, deps);
+  const routes = { ...SIM_ROUTES, ...(options.kind === "vllm" ? VLLM_ROUTES : SGLANG_ROUTES) };
+  const server = createServer((req, res) => void answer(req, res, routes, engine));
+  server.keepAliveTimeout = 5_000;
+  if (options.kind === "vllm") await loading(options, deps);
+  try {
+    await engine.open();
+    await listen(server, options);
+  } catch (e) {
+    server.close();
+    await engine.publisher?.close();
+    throw e instanceof CgnError ? e : portInUse(options, e);
+  }
+  if (options.kind === "sglang") await loading(options, deps);
+  engine.phase = "ready";
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : options.port;
+  const host = options.host.includes(":") ? `[${options.host}]` : options.host;
+  return {
+    url: `http://${host}:${port}`,
+    port,
+    engine,
+    terminate: () => terminate(server, engine),
+    async close() {
+      engine.loop.freeze();
+      server.closeAllConnections();
+      await closed(server);
+      await engine.publisher?.close();
+    },
+  };
+}
+
+async function answer(req: IncomingMessage, res: ServerResponse, routes: RouteTable, engine: SimEngine): Promise<void> {
+  const exchange = makeExchange(req, res);
+  const { method, path } = exchange;
+  if (!path.startsWith("/sim/") && engine.hangs(false)) return;
+  if (!authorised(exchange, engine.options)) return exchange.sendJson(401, { error: "Unauthorized" });
+  const route = routes[`${method} ${path}`];
+  if (route === undefined) {
+    const elsewhere = Object.keys(routes).some((key) => key.endsWith(` ${path}`));
+    return exchange.sendJson(elsewhere ? 405 : 404, { detail: elsewhere ? "Method Not Allowed" : "Not Found" });
+  }
+  try {
+    await route(exchange, engine);
+  } catch (e) {
+    const message = e instanceof Error ? e.message : String(e);
+    if (res.headersSent) res.destroy();
+    else exchange.sendJson(500, vllmError(500, "InternalServerError", message));
+  }
+}
+
+/** vLLM guards /v1 and not the rest; SGLang guards all but health. */
+function authorised(exchange: Exchange, options: SimOptions): boolean {
+  if (options.apiKeys.length === 0 || exchange.path.startsWith("/sim/")) return true;
+  const open =
+    options.kind === "vllm"
+      ? !exchange.path.startsWith("/v1")
+      : /^\/(health|health_generate|ping)$/.test(exchange.path);
+  const key = exchange.header("authorization")?.replace(/^Bearer /, "");
+  return open || (key !== undefined && options.apiKeys.includes(key));
+}
+
+/**
+ * SIGTERM as each engine takes it. vLLM with `--shutdown-timeout 0`: idle it ends at once, busy its engine is killed and
+ * it hangs until the clients leave. With N: running answers have N seconds, what remains gets an error and `[DONE]`.
+ * SGLang: running answers finish.
+ */
+async function terminate(server: Server, engine: SimEngine): Promise<void> {
+  const graceS = engine.options.shutdownTimeoutS;
+  engine.phase = "draining";
+  if (graceS === 0 && engine.active.size > 0) {
+    engine.loop.freeze();
+    await closed(server);
+  } else {
+    if (!(await engine.idle(graceS * 1000))) {
+      const body = vllmError(500, "InternalServerError", "EngineCore was shut down while the request was running");
+      for (const active of [...engine.active]) active.fail(500, body);
+    }
+    server.closeIdleConnections();
+    await closed(server, engine);
+  }
+  await engine.publisher?.close();
+}
+
+/** How long an answer that is written already may take to leave. */
+const FLUSH_MS = 1_000;
+
+async function closed(server: Server, engine?: SimEngine): Promise<void> {
+  const cancel = engine?.deps.clock.after(FLUSH_MS, () => server.closeAllConnections());
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  cancel?.();
+}
+
+function loading(options: SimOptions, deps: SimDeps): Promise<void> {
+  return new Promise((resolve) => {
+    if (options.loadMs <= 0) resolve();
+    else deps.clock.after(options.loadMs, resolve);
+  });
+}
+
+function listen(server: Server, options: SimOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(options.port, options.host, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}
+
+function portInUse(options: SimOptions, cause: unknown): CgnError {
+  const said = cause instanceof Error ? cause.message : String(cause);
+  const ports = [`${options.host}:${options.port}`, options.events?.endpoint, options.events?.replay]
+    .filter(Boolean)
+    .join(", ");
+  return new CgnError(
+    "PORT_IN_USE",
+    `Cannot start the simulated engine: ${said}. Free the port, or choose others (${ports})`,
+    {},
+    { cause },
+  ) as CgnError;
+}

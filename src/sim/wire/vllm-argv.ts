@@ -1,0 +1,239 @@
+import { type FlagTable, fail, type ParsedArgs, parseArgs } from "./argparse.ts";
+import type { KvEndpoints } from "./kv-publisher.ts";
+import { parseJson, readSimFlags, SIM_FLAGS, settleSizes } from "./sim-flags.ts";
+import type { SimOptions } from "./sim-options.ts";
+
+const PROGRAM = "vllm serve";
+
+const HASHES = ["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"];
+
+/** Flags of `vllm serve` 0.32.0 that deployments use; what is not here is refused, as what vLLM does not know. */
+const FLAGS: FlagTable = {
+  model: "text",
+  host: "text",
+  port: "int",
+  uds: "text",
+  "api-key": "many",
+  "served-model-name": "many",
+  "max-model-len": "text",
+  "max-num-seqs": "int",
+  "max-num-batched-tokens": "int",
+  "block-size": "int",
+  "num-gpu-blocks-override": "int",
+  "enable-prefix-caching": "toggle",
+  "prefix-caching-hash-algo": { choices: HASHES },
+  "enable-prompt-tokens-details": "toggle",
+  "shutdown-timeout": "int",
+  "kv-events-config": "json",
+  "kv-transfer-config": "json",
+  "disable-hybrid-kv-cache-manager": "toggle",
+  "kv-offloading-size": "float",
+  "kv-offloading-backend": { choices: ["lmcache", "native"] },
+  "kv-cache-dtype": "text",
+  "kv-cache-memory-bytes": "text",
+  "tensor-parallel-size": "int",
+  tp: "int",
+  "pipeline-parallel-size": "int",
+  pp: "int",
+  "data-parallel-size": "int",
+  dp: "int",
+  "data-parallel-rank": "int",
+  "data-parallel-size-local": "int",
+  "data-parallel-start-rank": "int",
+  "data-parallel-address": "text",
+  "data-parallel-rpc-port": "int",
+  "data-parallel-backend": "text",
+  "data-parallel-hybrid-lb": "toggle",
+  "data-parallel-external-lb": "toggle",
+  "enable-expert-parallel": "toggle",
+  headless: "bare",
+  dtype: "text",
+  quantization: "text",
+  "load-format": "text",
+  seed: "int",
+  tokenizer: "text",
+  "tokenizer-mode": "text",
+  "trust-remote-code": "toggle",
+  revision: "text",
+  "chat-template": "text",
+  "gpu-memory-utilization": "float",
+  "cpu-offload-gb": "float",
+  "enforce-eager": "toggle",
+  "enable-chunked-prefill": "toggle",
+  "enable-log-requests": "toggle",
+  "enable-scale-out": "toggle",
+  "enable-request-id-headers": "toggle",
+  "enable-force-include-usage": "toggle",
+  "enable-auto-tool-choice": "toggle",
+  "tool-call-parser": "text",
+  "reasoning-parser": "text",
+  "generation-config": "text",
+  "override-generation-config": "json",
+  "hf-overrides": "json",
+  "compilation-config": "json",
+  "speculative-config": "json",
+  "enable-lora": "toggle",
+  "lora-modules": "many",
+  "max-loras": "int",
+  "max-lora-rank": "int",
+  "limit-mm-per-prompt": "json",
+  "disable-uvicorn-access-log": "toggle",
+  "uvicorn-log-level": "text",
+  "root-path": "text",
+  "ssl-keyfile": "text",
+  "ssl-certfile": "text",
+  "max-num-queued-reqs": "int",
+  "max-num-queued-tokens": "int",
+  "scheduling-policy": "text",
+  "distributed-executor-backend": "text",
+  ...SIM_FLAGS,
+};
+
+const TRANSFER_KEYS = [
+  "kv_connector",
+  "engine_id",
+  "kv_buffer_device",
+  "kv_role",
+  "kv_port",
+  "kv_connector_extra_config",
+  "kv_connector_module_path",
+  "enable_permute_local_kv",
+  "kv_load_failure_policy",
+];
+const EVENT_KEYS = [
+  "enable_kv_cache_events",
+  "publisher",
+  "endpoint",
+  "replay_endpoint",
+  "buffer_steps",
+  "hwm",
+  "max_queue_size",
+  "topic",
+];
+
+/**
+ * Read a `vllm serve MODEL …` command line (without the program) as vLLM 0.32.0 does. What the simulator does not model
+ * (parallelism, offload) is accepted and ignored; what vLLM's own parser refuses is refused.
+ * @param argv begins with `serve`
+ * @throws CgnError BAD_INVOCATION (exit 2) in argparse's words
+ */
+export function readVllmArgv(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): SimOptions {
+  if (argv[0] !== "serve") fail("vllm", `argument subparser: invalid choice: '${argv[0] ?? ""}' (choose from 'serve')`);
+  const args = parseArgs(PROGRAM, argv.slice(1), FLAGS);
+  const text = (name: string): string | undefined => args.values.get(name)?.[0];
+  const int = (name: string, fallback: number): number => Number(text(name) ?? fallback);
+  if (args.positionals.length > 1) fail(PROGRAM, `unrecognized arguments: ${args.positionals.slice(1).join(" ")}`);
+  const modelPath = args.positionals[0] ?? text("model") ?? "facebook/opt-125m";
+  checkTransfer(args);
+  const sim = readSimFlags(PROGRAM, args);
+  const blockTokens = int("block-size", 16);
+  const sizes = settleSizes(PROGRAM, {
+    // vLLM keeps one block of those it is given as its null block.
+    blocks:
+      sim.blocks ??
+      (text("num-gpu-blocks-override") ? int("num-gpu-blocks-override", 0) - 1 : Math.ceil(131_072 / blockTokens)),
+    blockTokens,
+    maxModelTokens: readLength(text("max-model-len")),
+  });
+  const events = readEvents(args);
+  const shape = sim.shape;
+  const hashes = sim.hashes ?? (env["VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES"] === "0" ? "bytes" : "int");
+  const hashSeed = env["PYTHONHASHSEED"];
+  return {
+    kind: "vllm",
+    version: "0.32.0",
+    host: text("host") ?? "127.0.0.1",
+    port: int("port", 8000),
+    models: namesOf(args, modelPath),
+    modelPath,
+    maxModelTokens: sizes.maxModelTokens,
+    limits: {
+      blocks: sizes.blocks,
+      blockTokens,
+      maxBatchedTokens: int("max-num-batched-tokens", 8192),
+      maxSequences: int("max-num-seqs", 256),
+      prefixCaching: text("enable-prefix-caching") !== "false",
+      generatedBlocks: "as-filled",
+      publishesWhenIdle: false,
+    },
+    profile: sim.profile,
+    speed: sim.speed,
+    loadMs: sim.loadMs,
+    seed: sim.seed,
+    reportsCachedTokens: text("enable-prompt-tokens-details") === "true",
+    metrics: true,
+    ...(events === undefined
+      ? {}
+      : { events: { ...events, encoding: { dialect: "vllm", shape, hashes, blockTokens } } }),
+    ...(hashSeed === undefined || hashSeed === "random" ? {} : { hashSeed }),
+    hashAlgorithm: text("prefix-caching-hash-algo") ?? "sha256",
+    shutdownTimeoutS: int("shutdown-timeout", 0),
+    apiKeys: args.values.get("api-key") ?? (env["VLLM_API_KEY"] ? [env["VLLM_API_KEY"]] : []),
+    devMode: env["VLLM_SERVER_DEV_MODE"] === "1",
+    faults: sim.faults,
+  };
+}
+
+/** `--max-model-len` takes `8k` (8000) and `8K` (8192) too; `auto` and -1 mean the model's own. */
+function readLength(text: string | undefined): number | undefined {
+  if (text === undefined || text === "auto" || text === "-1") return undefined;
+  const match = /^(\d+(?:\.\d+)?)([kKmMgG]?)$/.exec(text);
+  if (match === null) fail(PROGRAM, `argument --max-model-len: invalid human_readable_int_or_auto value: '${text}'`);
+  const unit: Readonly<Record<string, number>> = { k: 1e3, m: 1e6, g: 1e9, K: 1024, M: 1024 ** 2, G: 1024 ** 3 };
+  return Math.floor(Number(match[1]) * (unit[match[2] ?? ""] ?? 1));
+}
+
+function namesOf(args: ParsedArgs, modelPath: string): readonly [string, ...string[]] {
+  const [first, ...rest] = args.values.get("served-model-name") ?? [];
+  return first === undefined ? [modelPath] : [first, ...rest];
+}
+
+function readEvents(args: ParsedArgs): KvEndpoints | undefined {
+  const text = args.values.get("kv-events-config")?.[0];
+  if (text === undefined) return undefined;
+  const config = parseJson(PROGRAM, "kv-events-config", text);
+  refuseKeys("kv-events-config", "KVEventsConfig", config, EVENT_KEYS);
+  if (config["enable_kv_cache_events"] !== true && config["enable_kv_cache_events"] !== "true") return undefined;
+  if (config["publisher"] === "null" || args.values.get("enable-prefix-caching")?.[0] === "false") return undefined;
+  const string = (key: string): string | undefined => (typeof config[key] === "string" ? config[key] : undefined);
+  const replay = string("replay_endpoint");
+  return {
+    endpoint: string("endpoint") ?? "tcp://*:5557",
+    ...(replay === undefined ? {} : { replay }),
+    topic: string("topic") ?? "",
+    bufferSteps: typeof config["buffer_steps"] === "number" ? config["buffer_steps"] : 10_000,
+  };
+}
+
+/** The parser's own rules on `--kv-transfer-config`; which connector works is not the simulator's to say. */
+function checkTransfer(args: ParsedArgs): void {
+  const text = args.values.get("kv-transfer-config")?.[0];
+  if (text === undefined) return;
+  const config = parseJson(PROGRAM, "kv-transfer-config", text);
+  refuseKeys("kv-transfer-config", "KVTransferConfig", config, TRANSFER_KEYS);
+  const roles = ["kv_producer", "kv_both", "kv_consumer"];
+  const role = config["kv_role"];
+  const complain = (what: string): never =>
+    fail(PROGRAM, `argument --kv-transfer-config: 1 validation error for KVTransferConfig\n${what}`);
+  if (role === undefined && config["kv_connector"] !== undefined) {
+    complain(`  Value error, Please specify kv_role when kv_connector is set, supported roles are ${roles.join(", ")}`);
+  }
+  if (role !== undefined && !roles.includes(String(role))) {
+    complain("kv_role\n  Input should be 'kv_producer', 'kv_both' or 'kv_consumer'");
+  }
+}
+
+function refuseKeys(
+  flag: string,
+  type: string,
+  config: Readonly<Record<string, unknown>>,
+  known: readonly string[],
+): void {
+  const unknown = Object.keys(config).filter((key) => !known.includes(key));
+  if (unknown.length === 0) return;
+  const errors = `${unknown.length} validation error${unknown.length === 1 ? "" : "s"} for ${type}`;
+  fail(
+    PROGRAM,
+    `argument --${flag}: ${errors}\n${unknown.map((key) => `${key}\n  Unexpected keyword argument`).join("\n")}`,
+  );
+}

@@ -1,0 +1,58 @@
+import { vllmMetrics } from "./metrics-text.ts";
+import {
+  type Dialect,
+  detokenizeRoute,
+  generationRoute,
+  type Route,
+  type RouteTable,
+  tokenizeRoute,
+} from "./routes.ts";
+import { vllmChat, vllmCompletion, vllmError, vllmEventSources, vllmModels } from "./vllm-bodies.ts";
+
+const DIALECT: Dialect = {
+  shapes: { chat: vllmChat, completion: vllmCompletion },
+  anyModel: false,
+  newId(chat, exchange, engine) {
+    const id = exchange.header("x-request-id") ?? engine.deps.newId().slice(0, 16);
+    // The same header may come twice; the model knows a request by its id.
+    return `${chat ? "chatcmpl" : "cmpl"}-${id}`;
+  },
+  refusal({ why, message, param }) {
+    if (why === "unknown-model") return { status: 404, body: vllmError(404, "NotFoundError", message, param) };
+    return {
+      status: 400,
+      body: vllmError(400, why === "malformed" ? "Bad Request" : "BadRequestError", message, param),
+    };
+  },
+  failure: (status, message) => ({ status, body: vllmError(status, "InternalServerError", message) }),
+  // Seen on 0.32.0 during --shutdown-timeout: 500, not 503.
+  draining: () => ({
+    status: 500,
+    body: vllmError(500, "InternalServerError", "cannot schedule new futures after shutdown"),
+  }),
+};
+
+/** vLLM answers these only with VLLM_SERVER_DEV_MODE=1. */
+const devOnly =
+  (route: Route): Route =>
+  (exchange, engine) =>
+    engine.options.devMode ? route(exchange, engine) : exchange.sendJson(404, { detail: "Not Found" });
+
+/** vLLM 0.32.0's surface, as far as it is simulated. */
+export const VLLM_ROUTES: RouteTable = {
+  // 200 during a drain too: the real one's health does not tell.
+  "GET /health": (exchange) => exchange.sendText(200, ""),
+  "GET /ping": (exchange) => exchange.sendText(200, ""),
+  "POST /ping": (exchange) => exchange.sendText(200, ""),
+  "GET /version": (exchange, { options }) => exchange.sendJson(200, { version: options.version }),
+  "GET /v1/models": (exchange, { options, deps }) =>
+    exchange.sendJson(200, vllmModels(options, Math.floor(deps.clock.wall() / 1000))),
+  "GET /metrics": (exchange, { options, loop }) =>
+    exchange.sendText(200, vllmMetrics(options, loop), "text/plain; version=1.0.0; charset=utf-8"),
+  "GET /kv_event_sources": (exchange, { options }) => exchange.sendJson(200, vllmEventSources(options)),
+  "POST /reset_prefix_cache": devOnly((exchange, { loop }) => exchange.sendJson(200, { success: loop.reset() })),
+  "POST /tokenize": tokenizeRoute(DIALECT, { token_strs: null }),
+  "POST /detokenize": detokenizeRoute("prompt", DIALECT),
+  "POST /v1/chat/completions": generationRoute("chat", DIALECT),
+  "POST /v1/completions": generationRoute("completion", DIALECT),
+};
