@@ -1,0 +1,111 @@
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { CgnError } from "../core/errors.ts";
+
+/** One KV event message of a capture. `t`: arrival, seconds since the epoch. */
+export interface FrameRow {
+  readonly t: number;
+  readonly topic: string;
+  readonly seq: number;
+  readonly payload: Uint8Array;
+}
+
+/** A row of `requests.jsonl`. */
+export type RequestRow =
+  /** The engine was (re)started; its `argv`, where known. */
+  | { readonly t: number; readonly kind: "phase"; readonly phase: string; readonly argv: readonly string[] }
+  | { readonly t: number; readonly kind: "begin"; readonly n: number }
+  | {
+      readonly t: number;
+      readonly kind: "chat";
+      readonly n: number | undefined;
+      readonly body: Readonly<Record<string, unknown>>;
+      /** What the engine reported; undefined when it reported none. */
+      readonly cachedTokens: number | undefined;
+    }
+  | { readonly t: number; readonly kind: "reset_prefix_cache" }
+  | { readonly t: number; readonly kind: "other" };
+
+/** A capture folder, read whole. */
+export interface Capture {
+  readonly frames: readonly FrameRow[];
+  readonly requests: readonly RequestRow[];
+}
+
+const MAX_FILE_BYTES = 2 ** 30;
+
+/**
+ * Read `frames.jsonl` and `requests.jsonl` of a capture.
+ * @throws CgnError CAPTURE_INVALID naming file and line
+ */
+export async function readCapture(dir: string): Promise<Capture> {
+  const frames = (await readLines(join(dir, "frames.jsonl"))).map((row) => frameOf(row.value, row.at));
+  const requests = (await readLines(join(dir, "requests.jsonl"))).map((row) => requestOf(row.value, row.at));
+  return { frames, requests };
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+async function readLines(path: string): Promise<{ readonly value: Json; readonly at: string }[]> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined) throw invalid(path, "there is no such file", "Name a folder that `cgn kv capture` made");
+  if (found.size > MAX_FILE_BYTES)
+    throw invalid(path, `it has ${found.size} bytes`, `At most ${MAX_FILE_BYTES} are read`);
+  const text = await readFile(path, "utf8");
+  const rows: { value: Json; at: string }[] = [];
+  for (const [i, line] of text.split("\n").entries()) {
+    if (line.trim() === "") continue;
+    rows.push({ value: parseLine(line, `${path}:${i + 1}`), at: `${path}:${i + 1}` });
+  }
+  return rows;
+}
+
+function parseLine(line: string, at: string): Json {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (cause) {
+    throw invalid(at, "it is no JSON", "Capture again", cause);
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw invalid(at, "it is no object", "Capture again");
+  return value as Json;
+}
+
+function frameOf(row: Json, at: string): FrameRow {
+  const { t, topic, seq, payload_b64: payload } = row;
+  if (typeof t !== "number") throw invalid(at, "t is no number", "It is the arrival in seconds since the epoch");
+  if (typeof seq !== "number" || !Number.isSafeInteger(seq) || seq < 0)
+    throw invalid(at, "seq is no count", "It is the message's number");
+  if (typeof payload !== "string") throw invalid(at, "payload_b64 is missing", "It is the message's payload in base64");
+  return { t, topic: typeof topic === "string" ? topic : "", seq, payload: Buffer.from(payload, "base64") };
+}
+
+function requestOf(row: Json, at: string): RequestRow {
+  const { t, kind, n } = row;
+  if (typeof t !== "number") throw invalid(at, "t is no number", "It is a time in seconds since the epoch");
+  if (kind === "begin") {
+    if (typeof n !== "number") throw invalid(at, "n is missing", "It is the request's number");
+    return { t, kind, n };
+  }
+  if (kind === "phase") {
+    const argv = Array.isArray(row["argv"]) ? row["argv"].map(String) : [];
+    return { t, kind, phase: String(row["phase"]), argv };
+  }
+  if (kind === "reset_prefix_cache") return { t, kind };
+  if (kind !== "chat") return { t, kind: "other" };
+  const body = row["body"];
+  if (typeof body !== "object" || body === null) throw invalid(at, "body is missing", "It is the chat request");
+  const number = typeof n === "number" ? n : undefined;
+  return { t, kind, n: number, body: body as Json, cachedTokens: cachedOf(row["usage"]) };
+}
+
+function cachedOf(usage: unknown): number | undefined {
+  const details = (usage as Json | null | undefined)?.["prompt_tokens_details"];
+  const cached = (details as Json | null | undefined)?.["cached_tokens"];
+  return typeof cached === "number" ? cached : undefined;
+}
+
+function invalid(at: string, is: string, right: string, cause?: unknown): CgnError {
+  return new CgnError("CAPTURE_INVALID", `Cannot read capture ${at}: ${is}. ${right}`, { at }, { cause }) as CgnError;
+}

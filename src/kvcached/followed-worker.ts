@@ -1,0 +1,222 @@
+import type { Clock } from "../core/clock.ts";
+import type { KvEventBatch } from "../core/kv-event.ts";
+import type { KvSourceStatus } from "../core/kv-status.ts";
+import type { Log } from "../core/log.ts";
+import type { Outcome } from "../core/prefix-knowledge.ts";
+import type { WorkerInfo } from "../core/worker.ts";
+import { findEngine } from "../engines/registry.ts";
+import { type Applied, applyEvents } from "../kvindex/apply-events.ts";
+import type { PrefixIndex, WorkerSlot } from "../kvindex/prefix-index.ts";
+import type { Vocabulary } from "../prompt/vocabulary.ts";
+import { createHistorySource, type HistorySource } from "./history-source.ts";
+import type { ParityFinding } from "./parity-probe.ts";
+import { createSentClocks } from "./sent-clocks.ts";
+import type { SourcePolicy, SourceState } from "./source-state.ts";
+import type { ModelText, Vocabularies } from "./vocabularies.ts";
+import { ZmqSource } from "./zmq-source.ts";
+
+/** What following a worker needs from its surroundings. */
+export interface FollowDeps {
+  readonly index: PrefixIndex;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly vocabularies: Vocabularies;
+  readonly policy?: SourcePolicy;
+  /** Asked once the vocabulary is there; the finding is shown in `Sources`. */
+  parity(worker: WorkerInfo, text: ModelText): Promise<ParityFinding>;
+  /** Something to be seen changed. */
+  changed(): void;
+}
+
+/** Prompts believed kept by an engine whose events cannot be used. */
+const FALLBACK_ENTRIES = 32;
+
+/** One worker whose cache is followed, from registration to the end of that engine process. */
+export class FollowedWorker {
+  readonly info: WorkerInfo;
+  readonly slot: WorkerSlot;
+  readonly #d: FollowDeps;
+  readonly #log: Log;
+  readonly #sent = createSentClocks();
+  #history: HistorySource | undefined;
+  #zmq: ZmqSource | undefined;
+  #vocabulary: Vocabulary | undefined;
+  #closed = false;
+  /** Why nothing can be known from its events; "" while they are good. */
+  #failure = "";
+  /** Something odd that does not stop the source. */
+  #note = "";
+  #parity = "unknown";
+  #counts = { events: 0, stored: 0, removed: 0, predicted: 0, reported: 0, undecodable: 0 };
+
+  constructor(info: WorkerInfo, deps: FollowDeps) {
+    this.info = info;
+    this.#d = deps;
+    this.#log = deps.log.child({ worker: info.id });
+    const entries = info.kv.type === "history" ? info.kv.entries : FALLBACK_ENTRIES;
+    this.slot = deps.index.addWorker(info.id, { historyEntries: entries });
+    if (info.kv.type === "history") this.#history = createHistorySource(deps.index, this.slot);
+    void this.#start();
+  }
+
+  get vocabulary(): Vocabulary | undefined {
+    return this.#vocabulary;
+  }
+
+  /** A request goes to this worker. */
+  sent(root: string, prompt: Uint8Array): void {
+    this.#sent.note(root, prompt, this.#d.index.clock);
+    this.#history?.sent(root, prompt);
+  }
+
+  /** A request came back: the truth meter, corrections, and history. */
+  observe(outcome: Outcome): void {
+    // What an earlier process said of its cache is void.
+    if (outcome.epoch !== this.info.epoch) return;
+    const { root, prompt, cachedTokens, predictedTokens } = outcome;
+    const since = this.#sent.take(root, prompt);
+    if (cachedTokens !== undefined) {
+      this.#counts.predicted += predictedTokens;
+      this.#counts.reported += cachedTokens;
+    }
+    if (this.#history !== undefined) this.#history.observe(outcome, since);
+    else if (cachedTokens !== undefined && predictedTokens > cachedTokens && since !== undefined) {
+      const cut = this.#d.index.correct(this.slot, root, prompt, cachedTokens, since);
+      if (cut) this.#log.debug("engine held less than its events said", { predictedTokens, cachedTokens });
+    }
+  }
+
+  /** Told by the agent ahead of the engine: all it held is gone. */
+  notice(what: "restarted" | "reset"): void {
+    if (this.#zmq !== undefined) this.#zmq.notice(what);
+    this.#d.index.clearWorker(this.slot);
+    this.#d.changed();
+  }
+
+  status(): KvSourceStatus {
+    const { info } = this;
+    const zmq = this.#zmq?.state;
+    const events = info.kv.type === "events";
+    const state = this.#failure !== "" ? "failed" : (zmq?.at ?? (events ? "connecting" : "live"));
+    const idle = events ? "loading the vocabulary" : "known from what was sent";
+    return {
+      worker: info.id,
+      model: info.models[0] ?? "",
+      type: info.kv.type,
+      state,
+      detail: [this.#failure, this.#note, zmq?.detail ?? idle].find((text) => text !== "") ?? "",
+      events: this.#counts.events,
+      blocksStored: this.#counts.stored,
+      blocksRemoved: this.#counts.removed,
+      gaps: zmq?.counts.gaps ?? 0,
+      restarts: zmq?.counts.restarts ?? 0,
+      malformed: zmq?.counts.malformed ?? 0,
+      lastSequence: zmq === undefined ? -1 : zmq.next - 1,
+      predictedTokens: this.#counts.predicted,
+      reportedTokens: this.#counts.reported,
+      parity: this.#parity,
+    };
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#zmq?.close();
+    this.#d.index.dropWorker(this.slot);
+  }
+
+  async #start(): Promise<void> {
+    let text: ModelText;
+    try {
+      text = await this.#d.vocabularies.of(this.info);
+    } catch (error) {
+      // Without a vocabulary a history source still works: it never decodes.
+      if (this.info.kv.type === "events") this.#fail(error instanceof Error ? error.message : String(error));
+      return;
+    }
+    if (this.#closed) return;
+    this.#vocabulary = text.vocabulary;
+    this.#subscribe(text.vocabulary);
+    const parity = await this.#d.parity(this.info, text);
+    if (this.#closed) return;
+    this.#parity = parity.text;
+    if (parity.text !== "equal" && !parity.text.startsWith("unknown")) {
+      const once = this.#log.once(`kv/parity/${this.info.models[0]}`);
+      once.warn("prompts are rendered otherwise than the engine does", { parity: parity.text });
+    }
+    if (parity.badly && this.info.kv.type === "events") {
+      this.#fail(`prompts are rendered otherwise than the engine does: ${parity.text}`);
+    }
+    this.#d.changed();
+  }
+
+  #subscribe(vocabulary: Vocabulary): void {
+    const { kv, kind } = this.info;
+    if (kv.type !== "events") return;
+    const decode = findEngine(kind).decodeEvents;
+    if (decode === undefined) {
+      this.#fail(`${kind} publishes no KV events that are understood. Remove its event endpoint`);
+      return;
+    }
+    const zmq = new ZmqSource({
+      endpoint: kv.endpoint,
+      replay: kv.replay,
+      topic: kv.topic,
+      decode,
+      clock: this.#d.clock,
+      ...(this.#d.policy === undefined ? {} : { policy: this.#d.policy }),
+      apply: (batch) => this.#apply(batch, vocabulary),
+      clear: (why) => {
+        this.#d.index.clearWorker(this.slot);
+        this.#log.info("forgot what the worker held", { why });
+      },
+      changed: (state) => this.#changed(state),
+      malformed: (error) => {
+        const said = error instanceof Error ? error.message : String(error);
+        this.#log.once(`kv/malformed/${this.info.id}`).warn("KV event message not understood", { error: said });
+      },
+    });
+    this.#zmq = zmq;
+    zmq.start();
+  }
+
+  #apply(batch: KvEventBatch, vocabulary: Vocabulary): void {
+    const applied = applyEvents(this.#d.index, this.slot, batch, (ids, n) => vocabulary.decodeBlocks(ids, n));
+    this.#counts.events += batch.events.length;
+    this.#counts.stored += applied.stored;
+    this.#counts.removed += applied.removed;
+    this.#check(applied);
+  }
+
+  /** What events say against what was announced. */
+  #check(applied: Applied): void {
+    const { blockTokens } = this.info;
+    this.#counts.undecodable += applied.undecodable;
+    let note = this.#note;
+    if (applied.undecodable > 0) {
+      note = `${this.#counts.undecodable} blocks have token ids that the vocabulary lacks: is the tokenizer this model's?`;
+    } else if (applied.blockTokens !== undefined && blockTokens !== undefined && applied.blockTokens !== blockTokens) {
+      note = `block size differs: announced ${blockTokens} tokens, events say ${applied.blockTokens}, which is used`;
+    }
+    if (note === this.#note) return;
+    this.#note = note;
+    this.#log.once(`kv/note/${this.info.id}/${note.slice(0, 10)}`).warn(note);
+    this.#d.changed();
+  }
+
+  /** Its events are of no use: what is sent to it is all that can be known. */
+  #fail(reason: string): void {
+    this.#zmq?.close();
+    this.#d.index.clearWorker(this.slot);
+    this.#failure = `${reason} (until then it is followed by what was sent)`;
+    this.#history = createHistorySource(this.#d.index, this.slot);
+    this.#log.once(`kv/failed/${this.info.id}`).warn("KV events are not used", { reason });
+    this.#d.changed();
+  }
+
+  #changed(state: SourceState): void {
+    if (state.at === "silent")
+      this.#log.once(`kv/silent/${this.info.id}`).warn("KV event source is silent", { detail: state.detail });
+    else this.#log.debug("KV event source", { state: state.at, detail: state.detail });
+    this.#d.changed();
+  }
+}

@@ -1,0 +1,151 @@
+import type { Clock } from "../core/clock.ts";
+import type { WorkerId } from "../core/ids.ts";
+import type { KvSourceStatus, KvStats } from "../core/kv-status.ts";
+import { type Log, SILENT_LOG } from "../core/log.ts";
+import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
+import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
+import type { PrefixMatch } from "../kvindex/prefix-index.ts";
+import { createPrefixIndex } from "../kvindex/run-index.ts";
+import type { KvService } from "../wire/kv-server.ts";
+import { type FollowDeps, FollowedWorker } from "./followed-worker.ts";
+import { createParityProbe } from "./parity-probe.ts";
+import type { SourcePolicy } from "./source-state.ts";
+import { createVocabularies } from "./vocabularies.ts";
+
+export interface KvcachedOptions {
+  readonly clock: Clock;
+  readonly log?: Log;
+  /** Hard cap of the index in bytes. */
+  readonly capBytes: number;
+  /** Secret of the block hash, random per process. */
+  readonly seed: number;
+  /** Where the hub cache lies. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly policy?: SourcePolicy;
+  /** How engines are asked (parity probe). Default `fetch`. */
+  readonly fetch?: typeof fetch;
+}
+
+/** The prefix index as a service: follows workers, answers the router. `match` is immediate. */
+export interface Kvcached extends KvService, PrefixKnowledge {
+  match(query: MatchQuery): readonly WorkerMatch[];
+  /** Follow all workers of a directory, as they come and go; the result ends it. */
+  follow(directory: WorkerDirectory): () => void;
+  /** What an agent knows ahead of the engine. `restarted` and `reset`: the cache is empty. */
+  agentNotice(id: WorkerId, what: "restarted" | "reset"): void;
+  close(): void;
+}
+
+/** Make a service that follows nobody yet. Opens sockets only for registered workers. */
+export function createKvcached(options: KvcachedOptions): Kvcached {
+  const log = options.log ?? SILENT_LOG;
+  const index = createPrefixIndex({ capBytes: options.capBytes, seed: options.seed });
+  const workers = new Map<WorkerId, FollowedWorker>();
+  const listeners = new Set<() => void>();
+  const changed = () => {
+    for (const listener of listeners) listener();
+  };
+  const deps: FollowDeps = {
+    index,
+    clock: options.clock,
+    log,
+    vocabularies: createVocabularies(options.env),
+    ...(options.policy === undefined ? {} : { policy: options.policy }),
+    parity: createParityProbe(options.fetch ?? fetch),
+    changed,
+  };
+  const register = (info: WorkerInfo) => {
+    const known = workers.get(info.id);
+    if (known !== undefined) {
+      if (sameCache(known.info, info)) return;
+      if (info.epoch < known.info.epoch) return;
+      known.close();
+    }
+    workers.set(info.id, new FollowedWorker(info, deps));
+    changed();
+  };
+  const unregister = (id: WorkerId) => {
+    if (!workers.has(id)) return;
+    workers.get(id)?.close();
+    workers.delete(id);
+    changed();
+  };
+  const found: PrefixMatch[] = [];
+  const service: Kvcached = {
+    match(query) {
+      const answer: WorkerMatch[] = [];
+      for (const m of index.match(query.root, query.prompt, found)) {
+        const worker = workers.get(m.worker);
+        if (worker === undefined || worker.slot !== m.slot || !worker.info.models.includes(query.model)) continue;
+        answer.push({
+          worker: m.worker,
+          tokens: m.tokens,
+          blocks: m.blocks,
+          bytes: m.bytes,
+          tier: m.tier,
+          source: m.source,
+        });
+      }
+      return answer;
+    },
+    sent: (id, query) => workers.get(id)?.sent(query.root, query.prompt),
+    observe: (outcome: Outcome) => workers.get(outcome.worker)?.observe(outcome),
+    register,
+    unregister,
+    sources: (): readonly KvSourceStatus[] => [...workers.values()].map((worker) => worker.status()),
+    stats: (): KvStats => statsOf(index.stats()),
+    decodePrompt(model, tokenIds) {
+      const worker = [...workers.values()].find((w) => w.info.models.includes(model) && w.vocabulary !== undefined);
+      return worker?.vocabulary?.decode(tokenIds);
+    },
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    follow: (directory) => followDirectory(directory, register, unregister),
+    agentNotice: (id, what) => workers.get(id)?.notice(what),
+    close() {
+      for (const worker of workers.values()) worker.close();
+      workers.clear();
+    },
+  };
+  return service;
+}
+
+function followDirectory(
+  directory: WorkerDirectory,
+  register: (info: WorkerInfo) => void,
+  unregister: (id: WorkerId) => void,
+): () => void {
+  let followed = new Set<WorkerId>();
+  const take = (list: readonly WorkerInfo[]) => {
+    // A worker that is down holds nothing any more; a starting one is subscribed to early, so that no event is missed.
+    const alive = list.filter((worker) => worker.state !== "down");
+    const ids = new Set(alive.map((worker) => worker.id));
+    for (const id of followed) if (!ids.has(id)) unregister(id);
+    for (const worker of alive) register(worker);
+    followed = ids;
+  };
+  take(directory.list());
+  return directory.subscribe(take);
+}
+
+/** Is it the same process with the same cache, so that what is known of it stays good? */
+function sameCache(a: WorkerInfo, b: WorkerInfo): boolean {
+  const of = (w: WorkerInfo) => [
+    w.epoch,
+    w.kind,
+    w.kv,
+    w.tokenizer,
+    w.models,
+    w.upstreamModel,
+    w.blockTokens,
+    w.state === "starting",
+  ];
+  return JSON.stringify(of(a)) === JSON.stringify(of(b));
+}
+
+function statsOf(stats: KvStats): KvStats {
+  const { workers, runs, blocks, bytes, capBytes, lookups, hits } = stats;
+  return { workers, runs, blocks, bytes, capBytes, lookups, hits };
+}
