@@ -112,9 +112,9 @@ def check_model(path):
         with open(path, "rb") as file:
             magic = file.read(4)
     except OSError as e:
-        fail(f'cannot open model "{path}": {e.strerror}')
+        fail(f'failed to load model "{path}": {e.strerror}')
     if magic != b"GGUF":
-        fail(f'cannot load model "{path}": not a GGUF file. Give the path of a .gguf file')
+        fail(f'failed to load model "{path}": not a GGUF file. Give the path of a .gguf file')
 
 
 def check_port(host, port):

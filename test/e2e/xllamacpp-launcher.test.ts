@@ -55,7 +55,7 @@ describe.skipIf(!HERE)("launchers/xllamacpp_server.py", () => {
     const missing = await run(["--model", "/no/such/model.gguf", "--port", "1"]);
     expect([missing.code, missing.said]).toEqual([
       1,
-      expect.stringContaining('cannot open model "/no/such/model.gguf"'),
+      expect.stringContaining('failed to load model "/no/such/model.gguf"'),
     ]);
     const broken = await run(["--model", join(LAUNCHERS, "xllamacpp_server.py"), "--port", "1"]);
     expect([broken.code, broken.said]).toEqual([1, expect.stringContaining("not a GGUF file")]);
