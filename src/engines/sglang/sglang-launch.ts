@@ -42,7 +42,7 @@ export function launchSglang(input: SglangInput): LaunchPlan {
     argv: [options.binary, "-m", "sglang.launch_server", ...composed.argv],
     env: environment(input),
     files: [],
-    ports: ports(input, part.args),
+    ports: ports(input),
     ready: { path: "/health", timeoutMs: input.readyTimeoutMs },
     stop: { graceMs: Math.max(input.drainGraceMs, SHORTEST_STOP_MS), drainsOnSigterm: true },
     sidecars: [],
@@ -135,21 +135,19 @@ function environment({ slot }: SglangInput): Record<string, EnvValue> {
   };
 }
 
-function ports(input: SglangInput, cellArgs: readonly Arg[]): PlanPort[] {
-  const bootstrap = cellArgs.find((a) => a.names[0] === "--disaggregation-bootstrap-port");
-  const written = userValue(userArgsOf(input), ["--disaggregation-bootstrap-port"]) ?? bootstrap?.values[0];
-  const name = input.role === "prefill" ? "bootstrap" : "prefill-bootstrap";
-  return [
-    { name: "http", port: input.slot.port },
-    ...eventPorts(input),
-    ...(bootstrap === undefined ? [] : [{ name, port: Number(written) }]),
-  ];
+/** A decode worker opens no bootstrap port: it dials the prefill worker's, maybe on another host. */
+function ports(input: SglangInput): PlanPort[] {
+  const found = [{ name: "http", port: input.slot.port }, ...eventPorts(input)];
+  if (input.role !== "prefill") return found;
+  const written = Number(userValue(userArgsOf(input), ["--disaggregation-bootstrap-port"]));
+  return [...found, { name: "bootstrap", port: written >= 1 ? written : sidePort(input.slot, "bootstrap") }];
 }
 
-function requirements({ options, slot }: SglangInput, part: OffloadPart): PlanRequirement[] {
+function requirements({ options, slot, model }: SglangInput, part: OffloadPart): PlanRequirement[] {
   return [
     { what: "binary", name: options.binary },
     { what: "python package", name: "sglang", range: ">=0.5.23" },
+    ...(model.path === undefined ? [] : [{ what: "file" as const, name: model.path }]),
     ...part.packages.map((name) => ({ what: "python package" as const, name })),
     ...(slot.platform === "cpu" ? [] : [{ what: "gpu" as const, name: "CUDA" }]),
   ];

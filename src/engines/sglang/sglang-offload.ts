@@ -101,7 +101,7 @@ function transferPart(role: "prefill" | "decode", backend: "mooncake" | "nixl", 
     code: "bootstrap-port-unknown",
     message: `No prefill worker is known here, so the bootstrap port is SGLang's default ${DEFAULT_BOOTSTRAP_PORT}`,
     remedy:
-      "Nothing to do behind cgn's router, which sends the port with each request; else set --disaggregation-bootstrap-port in extra_args",
+      "Nothing to do behind cgn's router, which sends the port with each request; else set prefill_bootstrap_port to the prefill worker's",
   };
   return {
     args: [

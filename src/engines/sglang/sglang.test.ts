@@ -202,6 +202,13 @@ describe("launchSglang()", () => {
     ]);
   });
 
+  it("opens a bootstrap port on prefill, and none on decode, which dials the prefill worker's", () => {
+    const names = (role: Role): string[] =>
+      launch({}, { offload: "nixl", role }).ports.map((p) => `${p.name} ${p.port}`);
+    expect(names("prefill")).toEqual(["http 8000", "kv-events 20000", "kv-replay 20036", "bootstrap 20016"]);
+    expect(names("decode")).toEqual(["http 8000", "kv-events 20000", "kv-replay 20036"]);
+  });
+
   it("counts event ports by data-parallel ranks", () => {
     const { ports } = launch({ extra_args: ["--dp-size", "4"] });
     expect(ports.find((p) => p.name === "kv-events")).toEqual({ name: "kv-events", port: 20_000, count: 4 });
