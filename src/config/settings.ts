@@ -35,6 +35,8 @@ export interface ClusterSettings {
   readonly etcdEndpoints: readonly string[];
   readonly gossipSeeds: readonly string[];
   readonly dataDir?: string;
+  /** File that lists the workers, for `static`. */
+  readonly staticFile?: string;
 }
 
 export interface RouterSettings {
@@ -148,4 +150,6 @@ export interface EngineSettings {
   readonly group?: string;
   readonly ttlMs?: number;
   readonly preload: boolean;
+  /** Where an adopted engine publishes KV events, when that was written; otherwise it is asked. */
+  readonly kvEvents?: { readonly endpoint: string; readonly replay?: string };
 }

@@ -1,0 +1,80 @@
+import { type LoadedConfig, type LoadOptions, loadConfig, throwOnErrors } from "../config/load.ts";
+import type { EnginePick } from "../config/pick.ts";
+import { formatProblem } from "../config/problems.ts";
+import type { Settings } from "../config/settings.ts";
+import { CgnError } from "../core/errors.ts";
+import type { CliContext, Option, Values } from "./command.ts";
+
+/** Options of commands that choose for the engines of the file. */
+export const PICK_OPTIONS = {
+  model: { type: "string", value: "NAME", about: "only the engines of this model" },
+  role: { type: "string", value: "ROLE", about: "both, prefill or decode, for every engine of the file" },
+  kind: { type: "string", value: "KIND", about: "engine kind, for every engine of the file" },
+  "kv-offload": { type: "string", value: "OFFLOAD", about: "the dial, for every engine of the file" },
+} as const satisfies Record<string, Option>;
+
+/** Short flags of a command by dotted key: `{ "router.listen_http": { flag: "--listen", value: "127.0.0.1:8080" } }`. */
+export type Shortcuts = Readonly<Record<string, { readonly flag: string; readonly value: string | number | boolean }>>;
+
+/**
+ * Turn a command's options into what loading takes: `--config`, `--set KEY=VALUE`, `--model`, `--role`, `--kind`,
+ * `--kv-offload`, and the command's own shortcuts (which win over `--set`).
+ * @throws CgnError BAD_INVOCATION for a `--set` without `=`
+ */
+export function loadOptions(
+  options: Values,
+  cli: Pick<CliContext, "env" | "cwd">,
+  shortcuts: Shortcuts = {},
+): LoadOptions {
+  const given = Object.fromEntries(Object.entries(shortcuts).map(([key, { value }]) => [key, value]));
+  const text = (name: string): string | undefined => (typeof options[name] === "string" ? options[name] : undefined);
+  const pick: EnginePick = definedOnly({
+    model: text("model"),
+    role: text("role"),
+    kind: text("kind"),
+    kvOffload: text("kvOffload"),
+  });
+  const path = text("config");
+  return {
+    env: cli.env,
+    cwd: cli.cwd,
+    overrides: { ...readSets(options.set), ...given },
+    flagOf: (key) => shortcuts[key]?.flag ?? `--set ${key}`,
+    pick,
+    ...(path === undefined ? {} : { path }),
+  };
+}
+
+/**
+ * Load the configuration for a command; warnings go to stderr.
+ * @throws CgnError as `loadSettings()` does, and BAD_INVOCATION for a `--set` without `=`
+ */
+export function loadForCommand(options: Values, cli: CliContext, shortcuts: Shortcuts = {}): Settings {
+  return loadedForCommand(options, cli, shortcuts).settings;
+}
+
+/** The same, with what the settings were made from. */
+export function loadedForCommand(options: Values, cli: CliContext, shortcuts: Shortcuts = {}): LoadedConfig {
+  const loaded = loadConfig(loadOptions(options, cli, shortcuts));
+  throwOnErrors(loaded);
+  for (const warning of loaded.settings.warnings) cli.err(formatProblem(warning));
+  return loaded;
+}
+
+/** Split `--set KEY=VALUE` at the first `=` outside quotes. */
+function readSets(given: Values[string]): Record<string, string> {
+  const sets: Record<string, string> = {};
+  for (const each of Array.isArray(given) ? (given as readonly string[]) : []) {
+    const [, key, value] = /^((?:[^="']|"[^"]*"|'[^']*')+)=(.*)$/s.exec(each) ?? [];
+    if (key === undefined || value === undefined) {
+      const remedy = "Write --set KEY=VALUE, for example --set router.policy=round_robin";
+      throw new CgnError("BAD_INVOCATION", `Cannot read --set "${each}": it has no "=". ${remedy}`, { given: each });
+    }
+    sets[key.trim()] = value;
+  }
+  return sets;
+}
+
+function definedOnly<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+}

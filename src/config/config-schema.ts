@@ -1,0 +1,45 @@
+import { z } from "zod";
+import type { Engine } from "../engines/engine.ts";
+import { agentSchema } from "./agent-schema.ts";
+import { clusterSchema } from "./cluster-schema.ts";
+import { engineSchema } from "./engine-schema.ts";
+import { kvSchema } from "./kv-schema.ts";
+import { metricsSchema } from "./metrics-schema.ts";
+import { modelSchema } from "./model-schema.ts";
+import { routerSchema } from "./router-schema.ts";
+import { about } from "./schema-fields.ts";
+import { authSchema, securitySchema } from "./security-schema.ts";
+
+/** The whole file: every key that cgn reads. Engines bring the sections below `[engine]`. */
+export function configSchema(engines: readonly Engine[]) {
+  const engine = engineSchema(engines);
+  return z.strictObject({
+    cluster: about(clusterSchema.optional(), "Which hosts belong together"),
+    router: about(routerSchema.optional(), "The OpenAI-compatible front door"),
+    agent: about(agentSchema.optional(), "What starts engines on this host and watches over them"),
+    engine: about(engine.optional(), "The engine of this host; with `[[engines]]`, what its entries have in common"),
+    engines: about(
+      z.array(engine).optional(),
+      "Several engines on this host, one entry each. Keys are those of `[engine]`",
+    ),
+    kv: about(kvSchema.optional(), "cgn-kvcached, the prefix index"),
+    security: about(securitySchema.optional(), "TLS"),
+    auth: about(authSchema.optional(), "Who may send requests"),
+    metrics: about(metricsSchema.optional(), "Where figures are served"),
+    models: about(z.record(z.string(), modelSchema).optional(), 'Models, one table each: `[models."NAME"]`'),
+  });
+}
+
+/** Sections that do not depend on engines, by name. */
+export const SECTIONS = {
+  cluster: clusterSchema,
+  router: routerSchema,
+  agent: agentSchema,
+  kv: kvSchema,
+  security: securitySchema,
+  auth: authSchema,
+  metrics: metricsSchema,
+} as const;
+
+export type SectionName = keyof typeof SECTIONS;
+export type Section<N extends SectionName> = z.infer<(typeof SECTIONS)[N]>;

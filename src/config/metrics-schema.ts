@@ -1,0 +1,23 @@
+import { z } from "zod";
+import { about, duration, flag, listen, optionalText } from "./schema-fields.ts";
+
+/** `[metrics]`: where figures are served. */
+export const metricsSchema = z.strictObject({
+  listen: listen("Where metrics of daemons without an admin port are served", "127.0.0.1:9092"),
+  scrape_interval: duration("How often engines' metrics are read", 5_000),
+  scrape_targets: about(
+    z
+      .array(
+        z.strictObject({
+          name: about(z.string().min(1), "Label"),
+          url: about(z.string().min(1), "What to read", { unit: "URL" }),
+        }),
+      )
+      .default([]),
+    "More Prometheus texts to read",
+  ),
+  redfish_url: optionalText("Redfish service of the original's power readings", { unit: "URL", unsupported: true }),
+  redfish_user: optionalText("Its user", { unsupported: true }),
+  redfish_password: optionalText("Its password", { secret: true, unsupported: true }),
+  ipmi_fallback: flag("Read power by IPMI (original)", false, { unsupported: true }),
+});

@@ -1,0 +1,155 @@
+import { GIB } from "../core/units.ts";
+import { SECTIONS, type Section, type SectionName } from "./config-schema.ts";
+import { defaultPath } from "./folders.ts";
+import { isWritten, type LoadContext, parsePart, report } from "./load-context.ts";
+import type {
+  AgentSettings,
+  AuthSettings,
+  ClusterSettings,
+  KvSettings,
+  MetricsSettings,
+  RouterSettings,
+  SecuritySettings,
+} from "./settings.ts";
+
+/** Every section besides `[engine]`, `[[engines]]` and `[models]`, validated. */
+export type Sections = { readonly [N in SectionName]: Section<N> };
+
+/** Validate the sections; all issues are noted. */
+export function parseSections(ctx: LoadContext): Sections {
+  const parse = <N extends SectionName>(name: N): Section<N> =>
+    parsePart(ctx, [name], SECTIONS[name], ctx.layers.tree[name]) as Section<N>;
+  return {
+    cluster: parse("cluster"),
+    router: parse("router"),
+    agent: parse("agent"),
+    kv: parse("kv"),
+    security: parse("security"),
+    auth: parse("auth"),
+    metrics: parse("metrics"),
+  };
+}
+
+/** Leave out what is undefined, as `exactOptionalPropertyTypes` wants it. */
+function given<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+}
+
+export function clusterSettings(cluster: Section<"cluster">): ClusterSettings {
+  return {
+    name: cluster.name,
+    stateBackend: cluster.state_backend ?? (cluster.etcd_endpoints.length > 0 ? "etcd" : "memory"),
+    etcdEndpoints: cluster.etcd_endpoints,
+    gossipSeeds: cluster.gossip_seeds,
+    ...given({ dataDir: cluster.data_dir, staticFile: cluster.static_file }),
+  };
+}
+
+export function routerSettings(ctx: LoadContext, router: Section<"router">): RouterSettings {
+  const { admission, rate_limit: rate } = router;
+  return {
+    listenHttp: router.listen_http,
+    listenGrpc: router.listen_grpc,
+    listenAdmin: router.listen_admin,
+    nodeId: router.node_id ?? ctx.host.hostname,
+    workerThreads: router.worker_threads,
+    policy: router.policy,
+    maxBodyBytes: router.max_body_bytes,
+    scoreWeights: router.score_weights,
+    admission: given({
+      maxQueue: admission.max_queue,
+      ttftSloMs: admission.ttft_slo,
+      maxConcurrentPerReplica: admission.max_concurrent_per_replica,
+      queueTimeoutMs: admission.queue_timeout,
+    }),
+    rateLimit: {
+      enabled: rate.enabled ?? isWritten(ctx, ["router", "rate_limit", "rps"]),
+      rps: rate.rps,
+      burst: rate.burst,
+      ...given({ rpsPerSubject: rate.rps_per_subject, redisUrl: rate.redis_url }),
+    },
+    disagg: { enabled: router.disagg.enabled, colocateBelowTokens: router.disagg.colocate_below_tokens },
+  };
+}
+
+export function agentSettings(ctx: LoadContext, agent: Section<"agent">, kv: Section<"kv">): AgentSettings {
+  const stateDir = agent.state_dir ?? defaultPath(ctx.host, "state");
+  return {
+    listen: agent.listen,
+    ...given({ listenGrpc: agent.listen_grpc, listenAdmin: agent.listen_admin, readyProbeUrl: agent.ready_probe_url }),
+    nodeId: agent.node_id ?? ctx.host.hostname,
+    role: agent.role,
+    kvUds: agent.kv_uds ?? kv.uds ?? defaultPath(ctx.host, "runtime", "kv.sock"),
+    readyTimeoutMs: agent.ready_timeout,
+    heartbeatMs: agent.heartbeat,
+    drainGraceMs: agent.drain_grace,
+    keepEngines: agent.keep_engines,
+    logDir: agent.log_dir ?? `${stateDir}/logs`,
+    stateDir,
+  };
+}
+
+export function kvSettings(ctx: LoadContext, kv: Section<"kv">, agent: Section<"agent">): KvSettings {
+  if (kv.index_gib !== undefined && kv.ram_gib !== undefined && kv.index_gib !== kv.ram_gib) {
+    report(ctx, ["kv", "ram_gib"], {
+      problem: `ram_gib = ${kv.ram_gib} and index_gib = ${kv.index_gib} are the same cap with different values`,
+      remedy: "Remove ram_gib",
+    });
+  }
+  const gib = kv.index_gib ?? kv.ram_gib ?? Math.min(32, ctx.host.memoryBytes / GIB / 4);
+  return {
+    listen: kv.listen,
+    uds: kv.uds ?? agent.kv_uds ?? defaultPath(ctx.host, "runtime", "kv.sock"),
+    ramBytes: Math.floor(gib * GIB),
+    indexDir: kv.index_dir ?? defaultPath(ctx.host, "state", "index"),
+    ...given({ blockSizeTokens: kv.block_size_tokens }),
+  };
+}
+
+export function securitySettings(ctx: LoadContext, security: Section<"security">): SecuritySettings {
+  if ((security.cert_file === undefined) !== (security.key_file === undefined)) {
+    const missing = security.cert_file === undefined ? "cert_file" : "key_file";
+    const there = missing === "cert_file" ? "key_file" : "cert_file";
+    report(ctx, ["security", there], {
+      problem: `is written without ${missing}`,
+      remedy: `Write [security].${missing} too, or remove both`,
+    });
+  }
+  if (security.require_mtls && security.client_ca_file === undefined && security.ca_file === undefined) {
+    report(ctx, ["security", "require_mtls"], {
+      problem: "no CA is named that client certificates could be checked against",
+      remedy: "Write [security].client_ca_file",
+    });
+  }
+  return {
+    requireMtls: security.require_mtls,
+    ...given({
+      caFile: security.ca_file,
+      certFile: security.cert_file,
+      keyFile: security.key_file,
+      clientCaFile: security.client_ca_file,
+    }),
+  };
+}
+
+export function authSettings(ctx: LoadContext, auth: Section<"auth">): AuthSettings {
+  if (auth.enabled && auth.api_keys_file === undefined && auth.oidc_issuer === undefined) {
+    report(ctx, ["auth", "enabled"], {
+      problem: "no key and no token could be accepted: neither api_keys_file nor oidc_issuer is written",
+      remedy: 'Write [auth].api_keys_file ("cgn keys create" makes keys) or [auth].oidc_issuer',
+    });
+  }
+  return {
+    enabled: auth.enabled,
+    oidcJwksTtlMs: auth.oidc_jwks_ttl,
+    ...given({ oidcIssuer: auth.oidc_issuer, oidcAudience: auth.oidc_audience, apiKeysFile: auth.api_keys_file }),
+  };
+}
+
+export function metricsSettings(metrics: Section<"metrics">): MetricsSettings {
+  return {
+    listen: metrics.listen,
+    scrapeIntervalMs: metrics.scrape_interval,
+    scrapeTargets: metrics.scrape_targets,
+  };
+}

@@ -1,0 +1,139 @@
+import { z } from "zod";
+import { POLICY_NAMES } from "../routing/policies.ts";
+import { about, flag, listen, optionalDuration, optionalText, textList } from "./schema-fields.ts";
+
+const weight = (meaning: string, fallback: number) =>
+  about(z.number().min(0).default(fallback), `${meaning} (policy \`weighted\`)`, { unit: "share" });
+
+const scoreWeights = z
+  .strictObject({
+    kv: weight("Weight of the prompt's share that is cached", 0.55),
+    load: weight("Weight of a worker's free concurrency", 0.25),
+    power: weight("Weight of a worker's power head-room", 0.1),
+    capacity: weight("Weight of a worker's free KV space", 0.1),
+  })
+  .prefault({});
+
+const binds = (fallback: string) => ({
+  defaultText: `no limit (policy \`weighted\` normalises by ${fallback})`,
+});
+
+const admission = z
+  .strictObject({
+    max_queue: about(
+      z.int().min(0).optional(),
+      "Requests that may wait; more are answered 429. Binds only when written",
+      {
+        unit: "requests",
+        ...binds("1024"),
+      },
+    ),
+    ttft_slo: optionalDuration(
+      "Longest predicted time to first token; a request above it is answered 429. Binds only when written",
+      binds("800ms"),
+    ),
+    max_concurrent_per_replica: about(
+      z.int().min(1).optional(),
+      "Requests in flight on one worker. Binds only when written: otherwise the engine's own limit holds",
+      { unit: "requests", ...binds("16") },
+    ),
+    queue_timeout: optionalDuration("Longest wait in the queue. Binds only when written", { defaultText: "no limit" }),
+  })
+  .prefault({});
+
+const rateLimit = z
+  .strictObject({
+    enabled: about(z.boolean().optional(), "Limit request rates", {
+      defaultText: "true when `rps` is written, else false",
+    }),
+    rps: about(z.number().positive().default(50), "Requests a second, all subjects together", { unit: "requests/s" }),
+    burst: about(z.int().min(1).default(200), "Requests that may come at once", { unit: "requests" }),
+    rps_per_subject: about(z.number().positive().optional(), "Requests a second of one API key or token subject", {
+      unit: "requests/s",
+      defaultText: "no limit",
+    }),
+    redis_url: optionalText("Redis that shared limits between routers in the original", {
+      unit: "URL",
+      secret: true,
+      unsupported: true,
+    }),
+  })
+  .prefault({});
+
+const disagg = z
+  .strictObject({
+    enabled: flag("Send long prompts to a prefill worker, then to a decode worker", false),
+    colocate_below_tokens: about(z.int().min(0).default(256), "Shorter uncached prompts are not split", {
+      unit: "tokens",
+    }),
+  })
+  .prefault({});
+
+const cascade = z
+  .strictObject({
+    enabled: flag("Try a small model first (original)", false, { unsupported: true }),
+    confidence_threshold: about(
+      z.number().default(-1.5),
+      "Mean token log probability below which the next model is asked",
+      {
+        unit: "log probability",
+        unsupported: true,
+      },
+    ),
+  })
+  .prefault({});
+
+const federation = z
+  .strictObject({
+    enabled: flag("Hand requests to other clusters (original)", false, { unsupported: true }),
+    peers: about(textList().prefault([]), "Routers of other clusters", { unit: "URL", unsupported: true }),
+  })
+  .prefault({});
+
+const autoscaler = z
+  .strictObject({
+    enabled: flag("Scale replicas (original)", false, { unsupported: true }),
+    idle_util_pct: about(z.number().min(0).max(100).default(15), "GPU utilisation that counts as idle", {
+      unit: "percent",
+      unsupported: true,
+    }),
+    high_watt_threshold: about(z.number().min(0).default(350), "Power that counts as high", {
+      unit: "watts",
+      unsupported: true,
+    }),
+    deadline_admission: flag("Refuse requests that would miss their deadline (original)", false, { unsupported: true }),
+  })
+  .prefault({});
+
+/** `[router]`: the OpenAI-compatible front door. */
+export const routerSchema = z.strictObject({
+  listen_http: listen("Where clients send requests", "0.0.0.0:8080"),
+  listen_grpc: listen("Where other daemons reach the router by gRPC", "0.0.0.0:9090"),
+  listen_admin: listen(
+    "Metrics, health, status and the dashboard. Off loopback without an admin key only health and metrics are served",
+    "127.0.0.1:9091",
+  ),
+  node_id: optionalText("Name of this router", { defaultText: "the host name" }),
+  worker_threads: about(z.int().min(0).default(0), "Threads of the router; 0 is automatic", { unit: "threads" }),
+  policy: about(
+    z.enum(POLICY_NAMES).default("ttft"),
+    "How a worker is chosen: `ttft` by the least predicted time to first token; the others for comparison",
+  ),
+  max_body_bytes: about(
+    z
+      .int()
+      .min(1024)
+      .default(64 * 1024 * 1024),
+    "Largest request body; above it 413",
+    {
+      unit: "bytes",
+    },
+  ),
+  score_weights: about(scoreWeights, "Weights of the policy `weighted`"),
+  admission: about(admission, "Limits. Each binds only when it is written"),
+  rate_limit: about(rateLimit, "Request rates"),
+  disagg: about(disagg, "Prefill and decode on different workers"),
+  cascade: about(cascade, "Model cascade of the original", { unsupported: true }),
+  federation: about(federation, "Federation of the original", { unsupported: true }),
+  autoscaler: about(autoscaler, "Autoscaler of the original", { unsupported: true }),
+});
