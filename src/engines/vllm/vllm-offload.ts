@@ -35,8 +35,8 @@ const NO_HYBRID_KVBM = "DynamoConnector does not support the hybrid KV cache man
 /** What vLLM makes of each place of the dial. */
 export function vllmCell(offload: KvOffload, role: Role): OffloadCell {
   if (offload === "hicache") {
-    const reason =
-      "HiCache is SGLang's hierarchical cache and vLLM has nothing of that name. vLLM accepts none, nixl, lmcache and kvbm";
+    const choices = role === "both" ? "none, nixl, lmcache or kvbm" : "nixl, lmcache or kvbm";
+    const reason = `HiCache is SGLang's hierarchical cache; vLLM has none of that name. Choose ${choices}`;
     return { supported: false, reason };
   }
   if (offload === "none" && role !== "both") {
