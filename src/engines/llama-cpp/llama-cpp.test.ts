@@ -6,6 +6,7 @@ import { runLaunchCases, SAMPLE_MODEL, SAMPLE_SLOT, sampleInput } from "../launc
 import { runProbeCases } from "../probe.case.ts";
 import { llamaCpp } from "./llama-cpp.ts";
 import { type LlamaCppOptions, llamaCppSchema } from "./llama-cpp-options.ts";
+import helpFlags from "./testdata/flags.json" with { type: "json" };
 import models from "./testdata/get_models.json" with { type: "json" };
 import props from "./testdata/get_props.json" with { type: "json" };
 import metrics from "./testdata/metrics.json" with { type: "json" };
@@ -39,6 +40,19 @@ function refusal(options: object, over: Partial<LaunchInput<LlamaCppOptions>> = 
 describe("launchLlamaCpp()", () => {
   const flags =
     "--model /models/smol.gguf --alias smol --host 127.0.0.1 --port 8000 --ctx-size 8192 --threads 8 --n-gpu-layers 0 --metrics --slots";
+
+  for (const [mode, known] of [
+    ["binary", helpFlags["llama-server"]],
+    ["xllamacpp", helpFlags["llama-server"]],
+    ["python_server", helpFlags["llama_cpp.server"]],
+  ] as const) {
+    it(`renders only flags that the help text of mode ${mode} names`, () => {
+      const { argv } = launch({ mode, ...(mode === "python_server" ? {} : { parallel: 2 }) });
+      const rendered = argv.filter((word) => word.startsWith("--"));
+      expect(rendered.filter((flag) => !known.includes(flag))).toEqual([]);
+      expect(rendered.length).toBeGreaterThan(7);
+    });
+  }
 
   it("renders llama-server without --parallel, so that its slots share one context", () => {
     expect(launch({ mode: "binary" }).argv.join(" ")).toBe(`llama-server ${flags}`);

@@ -4,6 +4,7 @@ import { runProbeCases } from "../probe.case.ts";
 import { mlx } from "./mlx.ts";
 import { mlxSchema } from "./mlx-options.ts";
 import chat from "./testdata/chat.json" with { type: "json" };
+import flags from "./testdata/flags.json" with { type: "json" };
 import models from "./testdata/get_models.json" with { type: "json" };
 
 const DEFAULTS = mlxSchema.parse({});
@@ -25,6 +26,11 @@ describe("launchMlx()", () => {
     const plan = mlx.launch(sampleInput(DEFAULTS, { model: MODEL }));
     expect(plan.argv.join(" ")).toBe("python3 -m mlx_lm server --model /models/smol --host 127.0.0.1 --port 8000");
     expect(plan.warnings).toEqual([]);
+  });
+
+  it("renders only flags that the help text names", () => {
+    const { argv } = mlx.launch(sampleInput(DEFAULTS, { model: MODEL }));
+    expect(argv.filter((word) => word.startsWith("--") && !flags["mlx_lm server"].includes(word))).toEqual([]);
   });
 
   it("is ready only when it answered a token, since /health is 200 before the model is loaded", () => {

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isCgnError } from "../../core/errors.ts";
 import { sampleInput } from "../launch.case.ts";
@@ -52,6 +53,21 @@ describe("checkSglangArgs() against the real parser's 141 answers", () => {
       );
       expect(refuses(extra), name).toBe(true);
     }
+  });
+});
+
+describe("checkSglangArgs()", () => {
+  it("names a remedy for each problem, and never throws, on any words", () => {
+    const flag = fc.constantFrom(...new Set(answers.flatMap((a) => a.argv.filter((word) => word.startsWith("--")))));
+    fc.assert(
+      fc.property(fc.array(fc.oneof(flag, fc.string(), fc.integer().map(String), fc.json())), (argv) => {
+        for (const found of checkSglangArgs(argv)) {
+          expect(found.flag).toMatch(/^--/);
+          expect(found.problem).not.toBe("");
+          expect(found.remedy).not.toBe("");
+        }
+      }),
+    );
   });
 });
 
