@@ -2,6 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import { type CacheUse, EngineModel, type ModelOutput, type ModelRequest } from "../model/engine-model.ts";
 import type { CacheEvent } from "../model/prefix-cache.ts";
 import { sglangNamer, vllmNamer } from "./hashes.ts";
+import { Histogram } from "./histogram.ts";
 import type { SimOptions } from "./sim-options.ts";
 
 /** Told what becomes of a request. Calls may come before `submit` returns. */
@@ -10,12 +11,12 @@ export interface RequestListener {
   finished(reason: "stop" | "length", use: CacheUse): void;
 }
 
-/** Durations of finished requests in seconds, as the engines' histograms have them. */
-export interface LatencySamples {
-  readonly firstToken: number[];
-  readonly interToken: number[];
-  readonly endToEnd: number[];
-}
+/** Bucket bounds of vLLM 0.32.0, in seconds. */
+const TTFT_S = [
+  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+];
+const ITL_S = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80];
+const E2E_S = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680];
 
 interface Pending {
   readonly listener: RequestListener;
@@ -23,13 +24,15 @@ interface Pending {
   lastAt: number;
 }
 
-/** Samples kept for histograms; older ones are folded into nothing, a long run's tail counts. */
-const MOST_SAMPLES = 100_000;
-
 /** Runs the model in real time: asks it when something is due, and hands out what came of it. */
 export class EngineLoop {
   readonly model: EngineModel;
-  readonly samples: LatencySamples = { firstToken: [], interToken: [], endToEnd: [] };
+  /** Latencies in seconds. */
+  readonly latency = {
+    firstToken: new Histogram(TTFT_S),
+    interToken: new Histogram(ITL_S),
+    endToEnd: new Histogram(E2E_S),
+  };
   readonly #clock: Clock;
   readonly #speed: number;
   readonly #onEvents: (events: readonly CacheEvent[]) => void;
@@ -117,17 +120,13 @@ export class EngineLoop {
     if (pending === undefined) return;
     if (output.type === "token") {
       const past = (output.at - (output.index === 0 ? pending.since : pending.lastAt)) / 1000;
-      keep(output.index === 0 ? this.samples.firstToken : this.samples.interToken, past);
+      (output.index === 0 ? this.latency.firstToken : this.latency.interToken).observe(past);
       pending.lastAt = output.at;
       pending.listener.token(output.token, output.index, output.use);
     } else {
-      keep(this.samples.endToEnd, (output.at - pending.since) / 1000);
+      this.latency.endToEnd.observe((output.at - pending.since) / 1000);
       this.#pending.delete(output.id);
       pending.listener.finished(output.reason, output.use);
     }
   }
-}
-
-function keep(samples: number[], value: number): void {
-  if (samples.length < MOST_SAMPLES) samples.push(value);
 }

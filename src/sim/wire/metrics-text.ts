@@ -1,4 +1,5 @@
 import type { EngineLoop } from "./engine-loop.ts";
+import type { Histogram } from "./histogram.ts";
 import type { SimOptions } from "./sim-options.ts";
 
 type Labels = Readonly<Record<string, string>>;
@@ -35,25 +36,15 @@ class MetricsText {
     return this;
   }
 
-  histogram(
-    name: string,
-    help: string,
-    samples: readonly number[],
-    bounds: readonly number[],
-    labels: Labels = {},
-  ): this {
+  histogram(name: string, help: string, histogram: Histogram): this {
     this.family(name, "histogram", help);
-    for (const bound of bounds) {
-      const le = Number.isInteger(bound) ? bound.toFixed(1) : String(bound);
-      this.sample(`${name}_bucket`, samples.filter((s) => s <= bound).length, { ...labels, le });
-    }
-    this.sample(`${name}_bucket`, samples.length, { ...labels, le: "+Inf" });
-    this.sample(`${name}_count`, samples.length, labels);
-    return this.sample(
-      `${name}_sum`,
-      samples.reduce((sum, s) => sum + s, 0),
-      labels,
-    );
+    const counts = histogram.cumulative();
+    histogram.bounds.forEach((bound, i) => {
+      this.sample(`${name}_bucket`, counts[i]!, { le: Number.isInteger(bound) ? bound.toFixed(1) : String(bound) });
+    });
+    this.sample(`${name}_bucket`, histogram.count, { le: "+Inf" });
+    this.sample(`${name}_count`, histogram.count);
+    return this.sample(`${name}_sum`, histogram.sum);
   }
 
   toString(): string {
@@ -61,16 +52,9 @@ class MetricsText {
   }
 }
 
-/** Bucket bounds of vLLM 0.32.0 in seconds. */
-const TTFT_S = [
-  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
-];
-const ITL_S = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80];
-const E2E_S = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680];
-
 /** `/metrics` with vLLM 0.32.0's names and labels, those that say something about the model. */
 export function vllmMetrics(options: SimOptions, loop: EngineLoop): string {
-  const { model, samples } = loop;
+  const { model, latency } = loop;
   const c = model.counters;
   const text = new MetricsText({ engine: "0", model_name: options.models[0] });
   text.gauge("vllm:num_requests_running", "Number of requests in model execution batches.", model.running);
@@ -108,21 +92,14 @@ export function vllmMetrics(options: SimOptions, loop: EngineLoop): string {
   text.histogram(
     "vllm:time_to_first_token_seconds",
     "Histogram of time to first token in seconds.",
-    samples.firstToken,
-    TTFT_S,
+    latency.firstToken,
   );
   text.histogram(
     "vllm:inter_token_latency_seconds",
     "Histogram of inter-token latency in seconds.",
-    samples.interToken,
-    ITL_S,
+    latency.interToken,
   );
-  text.histogram(
-    "vllm:e2e_request_latency_seconds",
-    "Histogram of e2e request latency in seconds.",
-    samples.endToEnd,
-    E2E_S,
-  );
+  text.histogram("vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", latency.endToEnd);
   text.gauge("vllm:cache_config_info", "Information of the LLMEngine CacheConfig", 1, cacheConfig(options));
   return text.toString();
 }
@@ -141,7 +118,7 @@ function cacheConfig(options: SimOptions): Labels {
 
 /** `/metrics` with SGLang 0.5.23's names and labels, those that say something about the model. */
 export function sglangMetrics(options: SimOptions, loop: EngineLoop): string {
-  const { model, samples } = loop;
+  const { model, latency } = loop;
   const c = model.counters;
   const { blocks, blockTokens } = options.limits;
   const total = blocks * blockTokens;
@@ -167,20 +144,17 @@ export function sglangMetrics(options: SimOptions, loop: EngineLoop): string {
   text.histogram(
     "sglang:time_to_first_token_seconds",
     "Histogram of time to first token in seconds.",
-    samples.firstToken,
-    TTFT_S,
+    latency.firstToken,
   );
   text.histogram(
     "sglang:inter_token_latency_seconds",
     "Histogram of inter-token latency in seconds.",
-    samples.interToken,
-    ITL_S,
+    latency.interToken,
   );
   text.histogram(
     "sglang:e2e_request_latency_seconds",
     "Histogram of End-to-end request latency in seconds",
-    samples.endToEnd,
-    E2E_S,
+    latency.endToEnd,
   );
   return text.toString();
 }

@@ -1,84 +1,10 @@
-import { type FlagTable, fail, type ParsedArgs, parseArgs } from "./argparse.ts";
+import { fail, type ParsedArgs, parseArgs } from "./argparse.ts";
 import type { KvEndpoints } from "./kv-publisher.ts";
-import { parseJson, readSimFlags, SIM_FLAGS, settleSizes } from "./sim-flags.ts";
+import { checkSglang, SGLANG_FLAGS, SGLANG_PROGRAM } from "./sglang-flags.ts";
+import { parseJson, readSimFlags, settleSizes } from "./sim-flags.ts";
 import type { SimOptions } from "./sim-options.ts";
 
-const PROGRAM = "sglang serve";
-
-const MODES = ["null", "prefill", "decode"];
-
-/** Flags of SGLang 0.5.23 that deployments use; what is not here is refused. */
-const FLAGS: FlagTable = {
-  "model-path": "text",
-  model: "text",
-  "tokenizer-path": "text",
-  "tokenizer-mode": "text",
-  "served-model-name": "text",
-  host: "text",
-  port: "int",
-  "api-key": "text",
-  "tp-size": "int",
-  "tensor-parallel-size": "int",
-  tp: "int",
-  "dp-size": "int",
-  "data-parallel-size": "int",
-  dp: "int",
-  "pp-size": "int",
-  "ep-size": "int",
-  "context-length": "text",
-  "mem-fraction-static": "float",
-  "page-size": "int",
-  "max-total-tokens": "int",
-  "max-running-requests": "int",
-  "chunked-prefill-size": "int",
-  "max-prefill-tokens": "int",
-  "enable-metrics": "bare",
-  "enable-cache-report": "bare",
-  "kv-events-config": "json",
-  "disable-radix-cache": "bare",
-  "enable-hierarchical-cache": "bare",
-  "hicache-ratio": "float",
-  "hicache-size": "int",
-  "hicache-write-policy": "text",
-  "hicache-io-backend": "text",
-  "hicache-mem-layout": "text",
-  "hicache-host-memory-mode": "text",
-  "hicache-storage-backend": "text",
-  "hicache-storage-prefetch-policy": "text",
-  "hicache-storage-backend-extra-config": "text",
-  "enable-lmcache": "bare",
-  "disaggregation-mode": { choices: MODES },
-  "disaggregation-transfer-backend": { choices: ["mooncake", "nixl", "ascend", "fake", "mori"] },
-  "disaggregation-bootstrap-port": "int",
-  "disaggregation-ib-device": "text",
-  "disaggregation-decode-enable-offload-kvcache": "bare",
-  "disaggregation-decode-enable-radix-cache": "bare",
-  "disaggregation-decode-retraction-backup": "text",
-  dtype: "text",
-  quantization: "text",
-  device: "text",
-  "kv-cache-dtype": "text",
-  "attention-backend": "text",
-  "grammar-backend": "text",
-  "sampling-backend": "text",
-  "schedule-policy": "text",
-  "trust-remote-code": "bare",
-  "disable-overlap-schedule": "bare",
-  "disable-cuda-graph": "bare",
-  "skip-server-warmup": "bare",
-  "chat-template": "text",
-  "tool-call-parser": "text",
-  "reasoning-parser": "text",
-  "random-seed": "int",
-  "base-gpu-id": "int",
-  nnodes: "int",
-  "node-rank": "int",
-  "dist-init-addr": "text",
-  "log-level": "text",
-  "load-format": "text",
-  "watchdog-timeout": "float",
-  ...SIM_FLAGS,
-};
+const PROGRAM = SGLANG_PROGRAM;
 
 /**
  * Read SGLang's command line as 0.5.23 does: `-m sglang.launch_server --model-path …` (as `python` gets it), `serve …`, or
@@ -86,16 +12,14 @@ const FLAGS: FlagTable = {
  * @throws CgnError BAD_INVOCATION (exit 2) in argparse's words
  */
 export function readSglangArgv(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): SimOptions {
-  const args = parseArgs(PROGRAM, withoutModule(argv), FLAGS);
+  const args = parseArgs(PROGRAM, withoutModule(argv), SGLANG_FLAGS);
   const text = (name: string): string | undefined => args.values.get(name)?.[0];
   const int = (name: string, fallback: number): number => Number(text(name) ?? fallback);
   if (args.positionals.length > 0) fail(PROGRAM, `unrecognized arguments: ${args.positionals.join(" ")}`);
   const modelPath = text("model-path") ?? text("model");
   if (modelPath === undefined) fail(PROGRAM, "the following arguments are required: --model-path/--model");
   const name = text("served-model-name") ?? modelPath;
-  if (name.includes(":") && text("served-model-name") !== undefined)
-    fail(PROGRAM, "served_model_name cannot contain a colon");
-  checkCaches(args);
+  checkSglang(args);
   const sim = readSimFlags(PROGRAM, args);
   const blockTokens = int("page-size", 1);
   const sizes = settleSizes(PROGRAM, {
@@ -153,32 +77,16 @@ function readLength(text: string | undefined): number | undefined {
   return Number(match[1]) * ({ "": 1, k: 1e3, m: 1e6 }[(match[2] ?? "").toLowerCase()] ?? 1);
 }
 
-/** Pairs of flags that SGLang refuses before it starts. */
-function checkCaches(args: ParsedArgs): void {
-  const has = (name: string): boolean => args.values.has(name);
-  const exclusive = (a: string, b: string): void => {
-    if (has(a) && has(b)) {
-      fail(
-        PROGRAM,
-        `The arguments ${a} and ${b} are mutually exclusive and cannot be used at the same time. Please use only one of them.`,
-      );
-    }
-  };
-  exclusive("enable-hierarchical-cache", "disable-radix-cache");
-  exclusive("enable-lmcache", "enable-hierarchical-cache");
-  if (has("disaggregation-decode-enable-offload-kvcache") && !has("hicache-storage-backend")) {
-    fail(
-      PROGRAM,
-      "The argument disaggregation-decode-enable-offload-kvcache is only supported when hicache-storage-backend is provided.",
-    );
-  }
-}
-
 function readEvents(args: ParsedArgs): KvEndpoints | undefined {
   const text = args.values.get("kv-events-config")?.[0];
   if (text === undefined) return undefined;
   const config = parseJson(PROGRAM, "kv-events-config", text);
-  if (config["publisher"] !== "zmq") return undefined;
+  const { publisher, format, hwm } = config;
+  if (publisher === undefined || publisher === "null") return undefined;
+  if (publisher !== "zmq") fail(PROGRAM, `Unknown event publisher '${publisher}'`);
+  if (format !== undefined && format !== "default") fail(PROGRAM, `events in format '${format}' are not simulated`);
+  if (hwm !== undefined && !Number.isInteger(Number(hwm)))
+    fail(PROGRAM, "kv-events-config: hwm should be a valid integer");
   const string = (key: string): string | undefined => (typeof config[key] === "string" ? config[key] : undefined);
   const replay = string("replay_endpoint");
   // A wildcard address binds here too (0.5.23).
