@@ -69,8 +69,12 @@ export function parseUserArgs(userArgs: readonly string[]): UserFlag[] {
 }
 
 /** The last value that the user gave one of these flags; "" for a bare flag, undefined when he wrote none of them. */
-export function userValue(userArgs: readonly string[], names: readonly string[]): string | undefined {
-  const found = userFlags(userArgs, names).filter((flag) => !isDotted(flag.name));
+export function userValue(
+  userArgs: readonly string[],
+  names: readonly string[],
+  rules: ComposeRules = {},
+): string | undefined {
+  const found = userFlags(userArgs, names, rules).filter((flag) => !isDotted(flag.name));
   return found.length === 0 ? undefined : (found[found.length - 1]!.values[0] ?? "");
 }
 
@@ -110,14 +114,19 @@ export function composeArgs(args: readonly Arg[], userArgs: readonly string[], r
  *
  * @param path - dotted key of the `extra_args` that were written, for the message.
  */
-export function addressProblems(userArgs: readonly string[], slot: EngineSlot, path: string): Problem[] {
+export function addressProblems(
+  userArgs: readonly string[],
+  slot: EngineSlot,
+  path: string,
+  rules: ComposeRules = {},
+): Problem[] {
   const problems: Problem[] = [];
-  const port = userValue(userArgs, ["--port"]);
+  const port = userValue(userArgs, ["--port"], rules);
   if (port !== undefined && port !== String(slot.port)) {
     const problem = `--port ${port} in extra_args contradicts port ${slot.port} of engine.url`;
     problems.push({ severity: "error", path, problem, remedy: "Remove --port, or write the same port in engine.url" });
   }
-  const host = userValue(userArgs, ["--host"]);
+  const host = userValue(userArgs, ["--host"], rules);
   if (host !== undefined && !covers(host, slot.host)) {
     const problem = `--host ${host} in extra_args contradicts host ${slot.host} of engine.url`;
     problems.push({ severity: "error", path, problem, remedy: "Remove --host, or write the same host in engine.url" });

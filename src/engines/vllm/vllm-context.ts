@@ -79,8 +79,8 @@ export function readLaunch(input: LaunchInput<VllmOptions>): VllmLaunch {
     input,
     template,
     userArgs,
-    dpSize: count(userValue(userArgs, ["--data-parallel-size", "-dp"])) ?? 1,
-    blockTokens: count(userValue(userArgs, ["--block-size"])) ?? input.blockTokens ?? fallback,
+    dpSize: count(userValue(userArgs, ["--data-parallel-size", "-dp"], RULES)) ?? 1,
+    blockTokens: count(userValue(userArgs, ["--block-size"], RULES)) ?? input.blockTokens ?? fallback,
   };
 }
 

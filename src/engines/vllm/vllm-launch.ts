@@ -67,8 +67,10 @@ export function vllmLaunch(input: LaunchInput<VllmOptions>): LaunchPlan {
 /** What may be known of the engine from its launch. */
 export function vllmAnnounce(input: LaunchInput<VllmOptions>): Announcement {
   const launch = readLaunch(input);
-  const served = userValue(launch.userArgs, ["--served-model-name"]);
-  const maxModelTokens = count(userValue(launch.userArgs, ["--max-model-len"])) ?? input.model.maxModelLen;
+  const served = userValue(launch.userArgs, ["--served-model-name"], RULES);
+  // A value such as "32k" or "auto" is left to the engine to tell.
+  const written = userValue(launch.userArgs, ["--max-model-len"], RULES);
+  const maxModelTokens = written === undefined ? input.model.maxModelLen : count(written);
   return {
     blockTokens: launch.blockTokens,
     kv: eventSource(launch),

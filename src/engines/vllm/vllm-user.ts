@@ -21,7 +21,7 @@ const CPU_BLOCK_STEP = 32;
 export function userPart(launch: VllmLaunch): PlanPart {
   return {
     problems: [
-      ...addressProblems(launch.userArgs, launch.input.slot, EXTRA_ARGS_PATH),
+      ...addressProblems(launch.userArgs, launch.input.slot, EXTRA_ARGS_PATH, RULES),
       ...transferProblems(launch),
       ...sizeProblems(launch),
     ],
@@ -59,7 +59,7 @@ function sizeProblems(launch: VllmLaunch): Problem[] {
     const text = `a block size of ${launch.blockTokens} ends vLLM on a CPU some 26 s after its start`;
     problems.push(problem(text, `Write a multiple of ${CPU_BLOCK_STEP}`, "kv.block_size_tokens"));
   }
-  const tp = count(userValue(launch.userArgs, ["--tensor-parallel-size", "-tp", "--tp"])) ?? model.tp;
+  const tp = count(userValue(launch.userArgs, ["--tensor-parallel-size", "-tp", "--tp"], RULES)) ?? model.tp;
   if (slot.gpus !== undefined && slot.platform !== "cpu" && slot.gpus.length < tp) {
     const text = `tp = ${tp} needs ${tp} GPUs and the engine has ${slot.gpus.length} (${slot.gpus.join(", ")})`;
     problems.push(problem(text, "Give the engine more GPUs, or lower tp", `models."${model.name}".tp`));
@@ -79,7 +79,7 @@ function transferWarnings(launch: VllmLaunch): PlanWarning[] {
 }
 
 function stopWarnings(launch: VllmLaunch): PlanWarning[] {
-  const written = userValue(launch.userArgs, ["--shutdown-timeout"]);
+  const written = userValue(launch.userArgs, ["--shutdown-timeout"], RULES);
   if (written === undefined) return [];
   const graceS = launch.input.drainGraceMs / 1000;
   if (Number(written) === 0) {

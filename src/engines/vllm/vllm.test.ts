@@ -354,6 +354,17 @@ describe("vllmAnnounce()", () => {
   });
 });
 
+describe("abbreviated flags", () => {
+  it("readLaunch() reads what vLLM's parser takes for a flag by its beginning", () => {
+    const plan = launch(withExtra("--block", "64", "--tensor-parallel", "1"));
+    expect(plan.argv).not.toContain("--block-size");
+    expect(vllm.announce(sampleInput(options(), withExtra("--block", "64"))).blockTokens).toBe(64);
+    expect(vllm.announce(sampleInput(options(), withExtra("--max-model-len", "32k")))).not.toHaveProperty(
+      "maxModelTokens",
+    );
+  });
+});
+
 describe("vllmProbe", () => {
   it("kvSources reads the captured answer", () => {
     const body = readFileSync(join(TESTDATA, "kv_event_sources.json"), "utf8");
