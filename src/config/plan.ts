@@ -13,6 +13,7 @@ export function launchInput(settings: EngineSettings): LaunchInput<unknown> {
     offload: settings.kvOffload,
     readyTimeoutMs: settings.readyTimeoutMs,
     drainGraceMs: settings.drainGraceMs,
+    ...(settings.spawn ? {} : { adopted: true }),
     ...(settings.blockTokens === undefined ? {} : { blockTokens: settings.blockTokens }),
     ...(settings.commandTemplate === undefined ? {} : { commandTemplate: settings.commandTemplate }),
   };

@@ -79,6 +79,8 @@ export interface LaunchInput<Options> {
   readonly readyTimeoutMs: number;
   /** How long in-flight requests may take after a stop was asked for. */
   readonly drainGraceMs: number;
+  /** True: somebody else started it, so what would be chosen for a start tells nothing (`announce()` only). */
+  readonly adopted?: boolean;
   /** `[agent].vllm_cmd`: the old argv template with `{model}` and `{tp}`; replaces the rendered binary and positionals. */
   readonly commandTemplate?: readonly string[];
 }
@@ -152,7 +154,10 @@ export interface Engine<Options = unknown> {
   /** False: an endpoint that somebody else runs. */
   readonly spawns: boolean;
   readonly traits: WorkerTraits;
-  /** Traits that depend on the options (llama.cpp's modes); `traits` holds for engines without this. */
+  /**
+   * Traits that depend on the options (llama.cpp's modes); `traits` holds for engines without this.
+   * @param slot - of an engine that is started; left out for an adopted one
+   */
   traitsFor?(options: Options, slot?: EngineSlot): WorkerTraits;
   /**
    * The keys of its TOML section, strict objects with `.describe()` (meaning), `.meta({ unit })` and defaults: the config

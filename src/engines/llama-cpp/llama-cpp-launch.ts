@@ -24,8 +24,8 @@ const GRACE_MS = 5_000;
  * @throws CgnError CONFIG_INVALID with all problems
  */
 export function launchLlamaCpp(input: LlamaCppInput): LaunchPlan {
-  const { options, slot, model } = input;
-  const mode = modeOf(options, slot);
+  const { slot, model } = input;
+  const mode = modeOfInput(input);
   const composed = composeArgs(mode === "python_server" ? pythonArgs(input) : serverArgs(input), userArgsOf(input));
   refuseProblems(input, mode);
   return {
@@ -53,6 +53,11 @@ export function userArgsOf({ options, model }: LlamaCppInput): readonly string[]
   return [...options.extra_args, ...model.extraArgs];
 }
 
+/** The mode of an engine that is started or adopted. */
+export function modeOfInput({ options, slot, adopted }: LlamaCppInput): LlamaCppMode {
+  return modeOf(options, adopted === true ? undefined : slot);
+}
+
 /** Requests that the server takes at a time, from the key or from `--parallel`; undefined where llama.cpp chooses. */
 export function explicitSlots(input: LlamaCppInput): number | undefined {
   const written = Number(userValue(userArgsOf(input), ["--parallel", "-np"]));
@@ -61,7 +66,7 @@ export function explicitSlots(input: LlamaCppInput): number | undefined {
 
 /** Slots that hold a prompt each. */
 export function slotCount(input: LlamaCppInput): number {
-  return modeOf(input.options, input.slot) === "python_server" ? 1 : (explicitSlots(input) ?? AUTOMATIC_SLOTS);
+  return modeOfInput(input) === "python_server" ? 1 : (explicitSlots(input) ?? AUTOMATIC_SLOTS);
 }
 
 /** Context of one request in tokens; undefined where the model's own limit holds. */
@@ -70,7 +75,7 @@ export function contextTokens(input: LlamaCppInput): number | undefined {
   if (written === undefined) return wantedContext(input);
   const total = Number(written);
   if (!Number.isInteger(total) || total < 1) return undefined;
-  return Math.floor(total / (modeOf(input.options, input.slot) === "python_server" ? 1 : (explicitSlots(input) ?? 1)));
+  return Math.floor(total / (modeOfInput(input) === "python_server" ? 1 : (explicitSlots(input) ?? 1)));
 }
 
 function wantedContext({ options, model }: LlamaCppInput): number {
@@ -110,7 +115,7 @@ function serverArgs(input: LlamaCppInput): Arg[] {
 function modelArgs(input: LlamaCppInput): Arg[] {
   const { model } = input;
   const why = "What to load; without a model llama-server becomes a router that starts children";
-  if (model.path === undefined && model.hfRepo !== undefined && modeOf(input.options, input.slot) === "binary") {
+  if (model.path === undefined && model.hfRepo !== undefined && modeOfInput(input) === "binary") {
     return arg(["--hf-repo", "-hf", "-hfr", "--model", "-m"], model.hfRepo, why, SERVER);
   }
   return arg(["--model", "-m", "--hf-repo", "-hf", "-hfr"], modelTarget(model), why, SERVER);

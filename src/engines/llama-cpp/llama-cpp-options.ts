@@ -59,14 +59,19 @@ export type LlamaCppOptions = z.infer<typeof llamaCppSchema>;
 /** The context limit that is rendered where neither the section nor the model has one. */
 export const DEFAULT_CONTEXT = 4096;
 
-/** The mode that holds: as written, as the program's name tells, else `binary` where the host has a llama-server. */
+/**
+ * The mode that holds: as written, as the program's name tells, else `binary` where the host has a llama-server.
+ *
+ * @param slot - left out for an engine that somebody else started: that is taken for llama-server unless a mode is written
+ */
 export function modeOf(options: LlamaCppOptions, slot?: Pick<EngineSlot, "found">): LlamaCppMode {
   if (options.mode !== undefined) return options.mode;
+  if (slot === undefined) return "binary";
   if (options.binary !== undefined) {
     const name = options.binary.slice(options.binary.lastIndexOf("/") + 1);
     return name.startsWith("llama") ? "binary" : "python_server";
   }
-  return slot?.found?.includes("llama-server") === true ? "binary" : "python_server";
+  return slot.found?.includes("llama-server") === true ? "binary" : "python_server";
 }
 
 /** The program that is run in a mode. */

@@ -144,6 +144,14 @@ describe("llamaCpp", () => {
     });
   });
 
+  it("takes an adopted engine for llama-server unless its mode is written", () => {
+    const entries = (options: object) => llamaCpp.announce(sampleInput(parse(options), { adopted: true })).kv;
+    expect(entries({})).toEqual({ type: "history", entries: 16 });
+    expect(entries({ mode: "python_server" })).toEqual({ type: "history", entries: 1 });
+    expect(llamaCpp.traitsFor?.(parse({}))).toBe(llamaCpp.traits);
+    expect(llamaCpp.traitsFor?.(parse({}), SAMPLE_SLOT)).toEqual({ ignoresModelName: true });
+  });
+
   it("announces a history that fits slots and store, and the GGUF as tokenizer", () => {
     const announce = (options: object) => llamaCpp.announce(sampleInput(parse(options), { model: GGUF }));
     expect(announce({ mode: "binary" })).toEqual({

@@ -2,7 +2,14 @@ import type { WorkerTraits } from "../../core/worker.ts";
 import { userValue } from "../args.ts";
 import { type Announcement, type Engine, type EngineSlot, tokenizerSource } from "../engine.ts";
 import { noneOnlyCell } from "../none-only.ts";
-import { contextTokens, type LlamaCppInput, launchLlamaCpp, slotCount, userArgsOf } from "./llama-cpp-launch.ts";
+import {
+  contextTokens,
+  type LlamaCppInput,
+  launchLlamaCpp,
+  modeOfInput,
+  slotCount,
+  userArgsOf,
+} from "./llama-cpp-launch.ts";
 import { type LlamaCppOptions, llamaCppSchema, modeOf } from "./llama-cpp-options.ts";
 import { llamaCppProbe } from "./llama-cpp-probe.ts";
 
@@ -55,7 +62,7 @@ function announce(input: LlamaCppInput): Announcement {
 
 function historyEntries(input: LlamaCppInput): number {
   const slots = slotCount(input);
-  if (modeOf(input.options, input.slot) === "python_server") return slots;
+  if (modeOfInput(input) === "python_server") return slots;
   const hasStore = userValue(userArgsOf(input), ["--cache-ram", "-cram"]) !== "0";
   return hasStore ? slots * PROMPTS_PER_SLOT : slots;
 }
