@@ -20,8 +20,8 @@ export function declaredTooLarge(req: IncomingMessage, limitBytes: number): CgnE
 /**
  * Read a whole body, bounded.
  *
- * Slow senders are the server's business (`requestTimeout`). After an error the rest is not read: the caller must answer
- * with `connection: close`.
+ * Slow senders are the server's business (`requestTimeout`). After an error the rest is not read: answer, then
+ * `discardBody()`.
  *
  * @throws CgnError REQUEST_TOO_LARGE above the limit; CALLER_LEFT when the client goes away before its end
  */
@@ -50,4 +50,17 @@ export function readBody(req: IncomingMessage, limitBytes: number): Promise<Buff
     req.on("error", gone);
     req.on("close", gone);
   });
+}
+
+/**
+ * Read on and throw away, up to `limitBytes`, then cut. A client that is still sending would otherwise meet a reset, and
+ * never see why its request was refused.
+ */
+export function discardBody(req: IncomingMessage, limitBytes: number): void {
+  let size = 0;
+  req.on("data", (chunk: Buffer) => {
+    size += chunk.length;
+    if (size > limitBytes) req.destroy();
+  });
+  req.resume();
 }

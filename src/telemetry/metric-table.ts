@@ -65,7 +65,7 @@ export const METRICS = {
     labels: ["model"],
     help: "Cached prompt tokens as predicted, over the requests whose engine reported a figure",
   },
-  cgn_router_prediction_error_tokens: {
+  cgn_router_cached_tokens_error: {
     type: "histogram",
     labels: ["model"],
     help: "Absolute difference of predicted and reported cached tokens",

@@ -1,0 +1,126 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { CgnError } from "../core/errors.ts";
+import { sendJson } from "../http/error-body.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { RouterCore } from "./core.ts";
+import type { Mark } from "./fleet.ts";
+import { readiness, status } from "./status.ts";
+
+/** What other parts of the process add to the admin port. */
+export interface AdminExtras {
+  /** State of the knowledge about each worker's cache (kvcached's sources), for `/v1/cgn/status`. */
+  sources?(): unknown;
+  /** Problems with chat templates by model, for `/v1/cgn/status`. */
+  templates?(): Readonly<Record<string, string>>;
+}
+
+export interface AdminOptions {
+  readonly core: RouterCore;
+  readonly metrics: Metrics;
+  readonly settings: { readonly nodeId: string; readonly listenAdmin: { readonly host: string } };
+  readonly extras: AdminExtras | undefined;
+  /** The router takes no new requests. */
+  draining(): boolean;
+}
+
+const MARKS: Readonly<Record<string, Mark | undefined>> = {
+  drain: "draining",
+  cordon: "cordoned",
+  uncordon: undefined,
+};
+
+/**
+ * The admin port: metrics, health, status, decisions, and marks on nodes.
+ *
+ * Off loopback it serves only `/healthz`, `/readyz` and `/metrics`: there is no admin key yet.
+ */
+export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
+  const local = isLoopback(options.settings.listenAdmin.host);
+  return async (req, res) => {
+    const path = (req.url ?? "/").split("?")[0]!;
+    req.resume();
+    if (path === "/metrics") return answerMetrics(options.metrics, res);
+    if (path === "/healthz") return sendJson(res, 200, { status: "ok" });
+    if (path === "/readyz") return answerReady(options, res);
+    if (!local) {
+      const message = `Cannot serve ${path} here: the admin port is not bound to loopback. Set router.listen_admin to 127.0.0.1`;
+      throw new CgnError("ROUTE_NOT_FOUND", message, { path });
+    }
+    if (path.startsWith("/v1/cgn/nodes/")) return answerMark(options, req, res, path);
+    if (req.method !== "GET" && req.method !== "HEAD") {
+      throw new CgnError("METHOD_NOT_ALLOWED", `Cannot ${req.method} ${path}: it takes GET only`, { path });
+    }
+    sendJson(res, 200, view(options, req.url ?? "", path));
+  };
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || host.startsWith("127.");
+}
+
+async function answerMetrics(metrics: Metrics, res: ServerResponse): Promise<void> {
+  const text = await metrics.text();
+  res.writeHead(200, { "content-type": metrics.contentType, "content-length": Buffer.byteLength(text) });
+  res.end(text);
+}
+
+function answerReady({ core, draining }: AdminOptions, res: ServerResponse): void {
+  const detail = readiness(core, draining());
+  sendJson(res, detail.ready ? 200 : 503, detail);
+}
+
+/** @throws CgnError ROUTE_NOT_FOUND */
+function view(o: AdminOptions, target: string, path: string): object {
+  const { core } = o;
+  if (path === "/v1/cgn/status") return status(core, o.settings.nodeId, o.draining(), o.extras);
+  if (path === "/v1/cgn/decisions") {
+    const asked = Number(new URLSearchParams(target.split("?")[1] ?? "").get("limit") ?? 100);
+    const limit = Number.isInteger(asked) && asked > 0 ? Math.min(asked, 2_000) : 100;
+    return { decisions: core.decisions.latest(limit) };
+  }
+  if (path.startsWith("/v1/cgn/decisions/")) {
+    const id = decodeURIComponent(path.slice("/v1/cgn/decisions/".length));
+    const record = core.decisions.find(id);
+    if (record !== undefined) return record;
+    const message = `Cannot find decision "${id}": it is not among the last 2000 of this router. Use the answer's x-request-id`;
+    throw new CgnError("ROUTE_NOT_FOUND", message, { id });
+  }
+  throw new CgnError("ROUTE_NOT_FOUND", `Cannot find ${path}: the admin port has no such path. See /v1/cgn/status`, {
+    path,
+  });
+}
+
+function answerMark({ core }: AdminOptions, req: IncomingMessage, res: ServerResponse, path: string): void {
+  const rest = path.slice("/v1/cgn/nodes/".length);
+  const cut = rest.lastIndexOf("/");
+  const verb = rest.slice(cut + 1);
+  const id = decodeURIComponent(rest.slice(0, Math.max(0, cut)));
+  if (cut < 1 || !Object.hasOwn(MARKS, verb)) {
+    const message = `Cannot find ${path}: it is no mark. Use /v1/cgn/nodes/ID/drain, cordon or uncordon`;
+    throw new CgnError("ROUTE_NOT_FOUND", message, { path });
+  }
+  if (req.method !== "POST")
+    throw new CgnError("METHOD_NOT_ALLOWED", `Cannot ${req.method} ${path}: it takes POST only`, { path });
+  // A page in the operator's browser must not be able to post here.
+  if (req.headers.origin !== undefined) {
+    throw new CgnError(
+      "UNAUTHENTICATED",
+      `Cannot ${verb} "${id}": the request comes from a web page. Use cgn ${verb}`,
+      {},
+    );
+  }
+  const workers = core.fleet.mark(id, MARKS[verb]);
+  if (workers === 0) {
+    const known = [...new Set(core.fleet.workers().map((w) => w.node))];
+    throw new CgnError(
+      "ROUTE_NOT_FOUND",
+      `Cannot ${verb} "${id}": there is no such node. There is ${known.join(", ")}`,
+      { id },
+    );
+  }
+  const inFlight = core.fleet
+    .workers()
+    .filter((w) => w.id === id || w.node === id)
+    .reduce((sum, w) => sum + core.loads.of(w.id).inFlight, 0);
+  sendJson(res, 200, { id, mark: MARKS[verb] ?? null, workers, inFlight });
+}

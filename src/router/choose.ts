@@ -1,0 +1,123 @@
+import type { Clock } from "../core/clock.ts";
+import type { WorkerId } from "../core/ids.ts";
+import type { WorkerMatch } from "../core/prefix-knowledge.ts";
+import type { WorkerInfo } from "../core/worker.ts";
+import type { Decision, Policy, WorkerSnapshot } from "../routing/decision.ts";
+import { textHash } from "../routing/rendezvous.ts";
+import type { ModelGroup } from "./fleet.ts";
+import type { Learning } from "./learning.ts";
+import { Booking, type LoadBook } from "./load.ts";
+import type { Prompt } from "./render.ts";
+
+/** A worker chosen and booked. */
+export interface Choice {
+  readonly worker: WorkerInfo;
+  readonly decision: Decision;
+  readonly booking: Booking;
+  /** What the index said for it. */
+  readonly predictedTokens: number;
+  /** Tokens of the whole prompt; an estimate unless `exact`. */
+  readonly promptTokens: number;
+  readonly exact: boolean;
+  /** What was there before this request, for calibration. */
+  readonly queuedTokens: number;
+  readonly streams: number;
+}
+
+export interface Chooser {
+  readonly policy: (model: string) => Policy;
+  readonly loads: LoadBook;
+  readonly learning: Learning;
+  readonly clock: Clock;
+  /** `[router.admission].max_concurrent_per_replica`, where written. */
+  readonly perReplica: number | undefined;
+}
+
+/** What is asked: a prompt, who holds how much of it, and an affinity that the client named. */
+export interface Question {
+  readonly prompt: Prompt;
+  readonly matches: readonly WorkerMatch[];
+  /** `x-cgn-session` */
+  readonly session: string | undefined;
+}
+
+/**
+ * Choose among the group's ready workers and book the place, in one synchronous step: two requests never see the same free
+ * worker. Undefined when all ready workers are in `tried`.
+ */
+export function chooseAndBook(
+  c: Chooser,
+  group: ModelGroup,
+  q: Question,
+  tried: ReadonlySet<WorkerId>,
+): Choice | undefined {
+  const free = tried.size === 0 ? group.ready : group.ready.filter((w) => !tried.has(w.id));
+  const workers = underCap(c, free);
+  if (workers.length === 0) return undefined;
+  const { prompt, session } = q;
+  const nowMs = c.clock.now();
+  const promptTokens = totalTokens(c, group.model, q);
+  const snapshots = workers.map((w) => snapshot(c, w, group.model, q, promptTokens, nowMs));
+  const facts = {
+    model: group.model,
+    promptTokens,
+    exact: prompt.exactTokens !== undefined,
+    prefix: session === undefined ? prompt.prefix : textHash(session),
+  };
+  const decision = c.policy(group.model).choose(facts, snapshots);
+  const chosen = snapshots[decision.index]!;
+  return {
+    worker: workers[decision.index]!,
+    decision,
+    booking: new Booking(c.loads.of(chosen.id), chosen.uncachedTokens, nowMs),
+    predictedTokens: chosen.cachedTokens,
+    promptTokens,
+    exact: facts.exact,
+    queuedTokens: chosen.queuedTokens,
+    streams: chosen.streams,
+  };
+}
+
+/** Workers with a place under the written cap; all of them when none has (admission let it in, a worker fell away since). */
+function underCap(c: Chooser, workers: readonly WorkerInfo[]): readonly WorkerInfo[] {
+  const cap = c.perReplica;
+  if (cap === undefined) return workers;
+  const under = workers.filter((w) => c.loads.of(w.id).inFlight < cap);
+  return under.length > 0 ? under : workers;
+}
+
+/** The whole prompt's tokens: the part that some worker holds is known in tokens, the rest is estimated from its bytes. */
+function totalTokens(c: Chooser, model: string, { prompt, matches }: Question): number {
+  if (prompt.exactTokens !== undefined) return prompt.exactTokens;
+  const ratio = c.learning.ratio(model, prompt.bytes !== undefined);
+  let best: WorkerMatch | undefined;
+  for (const m of matches) if (best === undefined || m.bytes > best.bytes) best = m;
+  if (best === undefined) return ratio.tokens(prompt.length);
+  return best.tokens + ratio.tokens(prompt.length - best.bytes);
+}
+
+function snapshot(
+  c: Chooser,
+  worker: WorkerInfo,
+  model: string,
+  { matches }: Question,
+  promptTokens: number,
+  nowMs: number,
+): WorkerSnapshot {
+  const load = c.loads.of(worker.id);
+  let found: WorkerMatch | undefined;
+  for (const m of matches) if (m.worker === worker.id) found = m;
+  const cachedTokens = found?.tokens ?? 0;
+  return {
+    id: worker.id,
+    inFlight: load.inFlight,
+    queuedTokens: load.queuedTokens,
+    streams: load.streams,
+    cachedTokens,
+    uncachedTokens: Math.max(0, promptTokens - cachedTokens),
+    tier: found?.tier ?? "device",
+    rates: c.learning.rates(worker.id, model),
+    placedTokens: load.placed(nowMs),
+    ...(c.perReplica === undefined ? {} : { capacity: c.perReplica }),
+  };
+}

@@ -1,0 +1,35 @@
+import type { Clock } from "../core/clock.ts";
+import type { Log } from "../core/log.ts";
+import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
+import type { Upstreams } from "../http/upstream.ts";
+import type { Admissions } from "./admit.ts";
+import type { Chooser } from "./choose.ts";
+import type { DecisionLog } from "./decisions.ts";
+import type { Fleet } from "./fleet.ts";
+import type { Learning } from "./learning.ts";
+import type { LoadBook } from "./load.ts";
+import type { RendererSource } from "./render.ts";
+import type { RouterMetrics } from "./router-metrics.ts";
+
+/** The part of `[router]` that the request path reads. */
+export interface PathSettings {
+  readonly maxBodyBytes: number;
+  readonly policy: string;
+}
+
+/** All that a request meets on its way: made once by `createRouter()`, passed to each step. */
+export interface RouterCore {
+  readonly settings: PathSettings;
+  readonly fleet: Fleet;
+  readonly knowledge: PrefixKnowledge;
+  readonly renderers: RendererSource;
+  readonly loads: LoadBook;
+  readonly learning: Learning;
+  readonly chooser: Chooser;
+  readonly admissions: Admissions;
+  readonly upstreams: Upstreams;
+  readonly decisions: DecisionLog;
+  readonly metrics: RouterMetrics;
+  readonly clock: Clock;
+  readonly log: Log;
+}

@@ -1,0 +1,165 @@
+import type { RouterSettings } from "../config/settings.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Log } from "../core/log.ts";
+import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
+import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
+import { declaredTooLarge } from "../http/body.ts";
+import { type HttpServer, startHttpServer } from "../http/server.ts";
+import { DEFAULT_TIMEOUTS, Upstreams, type UpstreamTimeouts } from "../http/upstream.ts";
+import type { Policy } from "../routing/decision.ts";
+import { createPolicy } from "../routing/policies.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { accept } from "./accept.ts";
+import { type AdminExtras, createAdmin } from "./admin.ts";
+import { Admissions } from "./admit.ts";
+import type { RouterCore } from "./core.ts";
+import { DecisionLog } from "./decisions.ts";
+import { Fleet } from "./fleet.ts";
+import { Learning } from "./learning.ts";
+import { LoadBook } from "./load.ts";
+import type { RendererSource } from "./render.ts";
+import { serve } from "./router.ts";
+import { RouterMetrics } from "./router-metrics.ts";
+
+/** What a router is made of. `settings` needs only the keys that it reads. */
+export interface RouterOptions {
+  readonly settings: Pick<
+    RouterSettings,
+    "listenHttp" | "listenAdmin" | "nodeId" | "policy" | "maxBodyBytes" | "scoreWeights" | "admission"
+  >;
+  readonly directory: WorkerDirectory;
+  readonly knowledge: PrefixKnowledge;
+  readonly renderers: RendererSource;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly timeouts?: UpstreamTimeouts;
+  /** More that the admin port shows, from parts the router does not know. */
+  readonly extras?: AdminExtras;
+}
+
+/** The front door: an OpenAI-compatible server that sends each request where it will be answered soonest. */
+export interface Router {
+  /**
+   * Listen.
+   * @throws CgnError PORT_IN_USE
+   */
+  start(): Promise<void>;
+  /** Take no new connections, let requests end within the grace, then cut them. The admin port stays until `close()`. */
+  drain(graceMs: number): Promise<void>;
+  close(): Promise<void>;
+  /** Known after `start()`. */
+  readonly address: { readonly host: string; readonly port: number };
+  readonly adminAddress: { readonly host: string; readonly port: number };
+  readonly core: RouterCore;
+}
+
+/**
+ * Put a router together; nothing listens before `start()`.
+ * @throws CgnError CONFIG_INVALID for a policy that there is not
+ */
+export function createRouter(options: RouterOptions): Router {
+  const { settings } = options;
+  const core = createCore(options);
+  let http: HttpServer | undefined;
+  let admin: HttpServer | undefined;
+  let draining = false;
+  const stopScrape = core.metrics.onScrape(() => ({
+    workers: core.fleet.workers(),
+    inFlight: (id) => core.loads.of(id).inFlight,
+    connections: http?.connections() ?? 0,
+  }));
+  const started = (server: HttpServer | undefined): HttpServer => {
+    if (server === undefined) throw new TypeError("The router has no address before start()");
+    return server;
+  };
+  return {
+    core,
+    async start() {
+      http = await startHttpServer({
+        name: "router",
+        listen: settings.listenHttp,
+        handle: (req, res) => serve(core, accept(req, res, options.clock.now())),
+        refuse: (req) => declaredTooLarge(req, settings.maxBodyBytes),
+      });
+      try {
+        const handle = createAdmin({
+          core,
+          metrics: options.metrics,
+          settings,
+          extras: options.extras,
+          draining: () => draining,
+        });
+        admin = await startHttpServer({ name: "admin", listen: settings.listenAdmin, handle });
+      } catch (e) {
+        await http.close(0);
+        throw e;
+      }
+    },
+    async drain(graceMs) {
+      draining = true;
+      await http?.close(graceMs);
+    },
+    async close() {
+      draining = true;
+      stopScrape();
+      await http?.close(0);
+      await admin?.close(0);
+      core.fleet.close();
+      await core.upstreams.close();
+    },
+    get address() {
+      return started(http).address;
+    },
+    get adminAddress() {
+      return started(admin).address;
+    },
+  };
+}
+
+function createCore(options: RouterOptions): RouterCore {
+  const { settings, clock, log } = options;
+  const loads = new LoadBook();
+  const learning = new Learning();
+  const metrics = new RouterMetrics(options.metrics);
+  const upstreams = new Upstreams(options.timeouts ?? DEFAULT_TIMEOUTS);
+  const admissions = new Admissions(settings.admission, clock);
+  const lost = (worker: WorkerInfo, reason: string): void => {
+    log.warn("An engine is lost to the router; what ran there ends", { worker: worker.id, reason });
+    loads.lost(worker.id, reason);
+    // A process that hangs on its way out waits for its connections to close (vLLM 0.32 after SIGTERM).
+    upstreams.forget(worker.url);
+  };
+  const fleet = new Fleet(options.directory, lost, () => {
+    const ids = new Set(fleet.workers().map((w) => w.id));
+    for (const id of loads.sweep(ids)) {
+      learning.forget(id);
+      metrics.forget(id);
+    }
+    admissions.wake();
+  });
+  const policies = new Map<string, Policy>();
+  const policy = (model: string): Policy => {
+    let found = policies.get(model);
+    if (found === undefined)
+      policies.set(model, (found = createPolicy(settings.policy, { weights: settings.scoreWeights, seed: 1 })));
+    return found;
+  };
+  // A wrong name must fail at the start, not at the first request.
+  createPolicy(settings.policy, { weights: settings.scoreWeights, seed: 1 });
+  return {
+    settings,
+    fleet,
+    knowledge: options.knowledge,
+    renderers: options.renderers,
+    loads,
+    learning,
+    chooser: { policy, loads, learning, clock, perReplica: settings.admission.maxConcurrentPerReplica },
+    admissions,
+    upstreams,
+    decisions: new DecisionLog(),
+    metrics,
+    clock,
+    log,
+  };
+}

@@ -1,0 +1,78 @@
+import type { CostTerms } from "../routing/decision.ts";
+
+/** One try of a request on one worker. */
+export interface AttemptRecord {
+  readonly worker: string;
+  readonly node: string;
+  readonly reason: string;
+  readonly predictedCachedTokens: number;
+  readonly candidates: readonly {
+    readonly worker: string;
+    readonly score: number;
+    readonly ttftMs: number;
+    readonly terms: CostTerms;
+    readonly cachedTokens: number;
+    readonly uncachedTokens: number;
+    readonly inFlight: number;
+  }[];
+  /** Why it did not stay there; absent for the one that answered. */
+  failed?: string;
+}
+
+/** What was decided for a request, why, and what came of it. `GET /v1/cgn/decisions/ID`. */
+export interface DecisionRecord {
+  readonly id: string;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly model: string;
+  readonly path: string;
+  readonly stream: boolean;
+  policy: string;
+  promptBytes?: number;
+  promptTokens?: number;
+  /** Why the prompt was not matched, where it was not. */
+  unmatched?: string;
+  /** Microseconds from the body's last byte to the choice. */
+  decisionUs?: number;
+  readonly attempts: AttemptRecord[];
+  outcome?: {
+    readonly result: string;
+    readonly status?: number;
+    readonly error?: string;
+    readonly ttftMs?: number;
+    readonly totalMs: number;
+    readonly promptTokens?: number;
+    readonly completionTokens?: number;
+    readonly cachedTokens?: number;
+  };
+}
+
+/** The last decisions, in a ring. Holds figures and ids only, never prompts. */
+export class DecisionLog {
+  readonly #capacity: number;
+  readonly #ring: DecisionRecord[] = [];
+  #next = 0;
+
+  constructor(capacity = 2_000) {
+    this.#capacity = capacity;
+  }
+
+  add(record: DecisionRecord): void {
+    this.#ring[this.#next] = record;
+    this.#next = (this.#next + 1) % this.#capacity;
+  }
+
+  /** Newest first. */
+  latest(limit: number): DecisionRecord[] {
+    const out: DecisionRecord[] = [];
+    for (let k = 1; k <= this.#ring.length && out.length < limit; k++) {
+      out.push(this.#ring[(this.#next - k + this.#capacity) % this.#capacity]!);
+    }
+    return out;
+  }
+
+  /** The newest of that id: clients may use one twice. */
+  find(id: string): DecisionRecord | undefined {
+    return this.latest(this.#capacity).find((record) => record.id === id);
+  }
+}

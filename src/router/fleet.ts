@@ -1,0 +1,143 @@
+import { CgnError } from "../core/errors.ts";
+import type { WorkerId } from "../core/ids.ts";
+import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
+
+/** The workers of one model. */
+export interface ModelGroup {
+  readonly model: string;
+  readonly workers: readonly WorkerInfo[];
+  /** Those that take new requests. */
+  readonly ready: readonly WorkerInfo[];
+}
+
+/** Kept out of new choices by an operator, whatever the directory says. */
+export type Mark = "cordoned" | "draining";
+
+/** Told to clients of a model that nobody serves now: about as long as an engine's restart. */
+const RETRY_AFTER_S = 5;
+
+/**
+ * The directory as the request path needs it: by model, with the operator's marks, and with a shout when a process is gone
+ * so that what runs on it ends.
+ */
+export class Fleet {
+  readonly #onLost: (worker: WorkerInfo, reason: string) => void;
+  readonly #onChange: () => void;
+  readonly #marks = new Map<string, Mark>();
+  readonly #unsubscribe: () => void;
+  #workers: readonly WorkerInfo[] = [];
+  #groups: ReadonlyMap<string, ModelGroup> = new Map();
+
+  /**
+   * @param onLost the process behind `worker` is gone (down, restarted, or no longer listed)
+   * @param onChange after each change of the list, not for the first one
+   */
+  constructor(
+    directory: WorkerDirectory,
+    onLost: (worker: WorkerInfo, reason: string) => void,
+    onChange: () => void = () => {},
+  ) {
+    this.#onLost = onLost;
+    this.#onChange = onChange;
+    this.#workers = directory.list();
+    this.#regroup();
+    this.#unsubscribe = directory.subscribe((workers) => this.#take(workers));
+  }
+
+  workers(): readonly WorkerInfo[] {
+    return this.#workers;
+  }
+
+  /** Names that clients may use, in the order in which workers came. */
+  models(): readonly string[] {
+    return [...this.#groups.keys()];
+  }
+
+  group(model: string): ModelGroup | undefined {
+    return this.#groups.get(model);
+  }
+
+  /** Why a worker takes no new requests; undefined when it does. */
+  whyNot(worker: WorkerInfo): string | undefined {
+    const mark = this.#marks.get(worker.id) ?? this.#marks.get(worker.node);
+    if (mark !== undefined) return `${mark} by an operator`;
+    if (worker.state !== "ready") return worker.reason === "" ? worker.state : `${worker.state}: ${worker.reason}`;
+    if (worker.role !== "both") return `serves only ${worker.role}, and disaggregated requests are not routed yet`;
+    return undefined;
+  }
+
+  /** Set or clear the mark of a worker, or of all workers of a node. @returns how many workers are meant, 0: no such id */
+  mark(id: string, mark: Mark | undefined): number {
+    const meant = this.#workers.filter((w) => w.id === id || w.node === id);
+    if (meant.length === 0) return 0;
+    if (mark === undefined) this.#marks.delete(id);
+    else this.#marks.set(id, mark);
+    this.#regroup();
+    return meant.length;
+  }
+
+  close(): void {
+    this.#unsubscribe();
+  }
+
+  #take(workers: readonly WorkerInfo[]): void {
+    const before = this.#workers;
+    this.#workers = workers;
+    this.#regroup();
+    const now = new Map<WorkerId, WorkerInfo>(workers.map((w) => [w.id, w]));
+    for (const old of before) {
+      const next = now.get(old.id);
+      if (next === undefined) this.#onLost(old, "the engine was taken out");
+      else if (next.epoch !== old.epoch) this.#onLost(old, "the engine was restarted");
+      else if (next.state === "down" && old.state !== "down") this.#onLost(old, `the engine is down: ${next.reason}`);
+    }
+    this.#onChange();
+  }
+
+  #regroup(): void {
+    const groups = new Map<string, WorkerInfo[]>();
+    for (const worker of this.#workers) {
+      for (const model of worker.models) {
+        const group = groups.get(model);
+        if (group === undefined) groups.set(model, [worker]);
+        else group.push(worker);
+      }
+    }
+    this.#groups = new Map(
+      [...groups].map(([model, workers]) => {
+        const ready = workers.filter((w) => this.whyNot(w) === undefined);
+        return [model, { model, workers, ready }];
+      }),
+    );
+  }
+}
+
+/**
+ * The group of a model that a client asked for.
+ * @throws CgnError MODEL_NOT_FOUND naming the models there are; NO_WORKER when none of its workers is ready
+ */
+export function findGroup(fleet: Fleet, model: string): ModelGroup {
+  const group = fleet.group(model);
+  if (group === undefined) throw modelNotFound(fleet, model);
+  if (group.ready.length === 0) throw noWorker(fleet, group);
+  return group;
+}
+
+/** Nobody serves this model: with the names there are. */
+export function modelNotFound(fleet: Fleet, model: string): CgnError {
+  const known = fleet.models();
+  const there = known.length === 0 ? "There is none yet" : `There is ${known.map((m) => `"${m}"`).join(", ")}`;
+  const message = `Cannot find model "${model}": no engine serves it. ${there}`;
+  return new CgnError("MODEL_NOT_FOUND", message, { model, known, param: "model" } as {
+    model: string;
+    known: readonly string[];
+  }) as CgnError;
+}
+
+/** No worker of the group takes requests: with each one's reason. */
+export function noWorker(fleet: Fleet, group: ModelGroup): CgnError {
+  const reasons = Object.fromEntries(group.workers.map((w) => [w.id, fleet.whyNot(w) ?? "failed for this request"]));
+  const said = Object.entries(reasons).map(([id, why]) => `${id} ${why}`);
+  const message = `Cannot route model "${group.model}": no engine is ready (${said.join("; ")}). Try again in ${RETRY_AFTER_S} s`;
+  return new CgnError("NO_WORKER", message, { model: group.model, reasons, retryAfterS: RETRY_AFTER_S }) as CgnError;
+}

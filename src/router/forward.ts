@@ -1,0 +1,103 @@
+import type { WorkerId } from "../core/ids.ts";
+import type { WorkerInfo } from "../core/worker.ts";
+import { forwardRequestHeaders } from "../http/headers.ts";
+import type { UpstreamRequest } from "../http/upstream.ts";
+import type { Exchange } from "./accept.ts";
+import { isObject } from "./answer.ts";
+import { canFold } from "./fold.ts";
+import type { Subject } from "./identify.ts";
+import type { ReadRequest } from "./read.ts";
+import type { LegEnd } from "./sinks.ts";
+import { spliceMembers } from "./splice.ts";
+
+/** A request as one worker gets it, and what the relay must undo on the way back. */
+export interface ForwardPlan {
+  readonly request: UpstreamRequest;
+  /** A stream is asked for although the client wants a whole answer. */
+  readonly fold: boolean;
+  /** The last chunk, with nothing but usage, is for the router only. */
+  readonly dropUsage: boolean;
+}
+
+/** Spell out the request for one worker: its own model name, and what its traits need. All other bytes stay. */
+export function forwardPlan(
+  exchange: Exchange,
+  subject: Subject,
+  request: ReadRequest,
+  worker: WorkerInfo,
+): ForwardPlan {
+  const { json } = request;
+  const prompted = request.kind === "chat" || request.kind === "completion";
+  const fold = prompted && worker.traits.foldNonStreaming === true && canFold(json ?? {});
+  const dropUsage = prompted && request.stream && worker.traits.usageOnlyWhenAsked === true && !asksUsage(json);
+  const edits: Record<string, string | undefined> = {};
+  if (worker.upstreamModel !== undefined && worker.upstreamModel !== request.model) {
+    edits["model"] = JSON.stringify(worker.upstreamModel);
+  }
+  if (worker.traits.stripKvTransferParams === true && json !== undefined && "kv_transfer_params" in json) {
+    edits["kv_transfer_params"] = undefined;
+  }
+  if (fold) edits["stream"] = "true";
+  if (fold || dropUsage) edits["stream_options"] = JSON.stringify({ ...streamOptions(json), include_usage: true });
+  const edited = json !== undefined && Object.keys(edits).length > 0;
+  const headers = forwardRequestHeaders(exchange.req.rawHeaders, (name) => isOurs(name, subject));
+  headers.push("x-request-id", exchange.id);
+  return {
+    request: {
+      method: exchange.method,
+      path: exchange.target,
+      headers,
+      body: request.body.length === 0 ? undefined : edited ? spliceMembers(request.body, edits) : request.body,
+    },
+    fold,
+    dropUsage,
+  };
+}
+
+function streamOptions(json: ReadRequest["json"]): Readonly<Record<string, unknown>> {
+  const options = json?.["stream_options"];
+  return isObject(options) ? options : {};
+}
+
+function asksUsage(json: ReadRequest["json"]): boolean {
+  return streamOptions(json)["include_usage"] === true;
+}
+
+/** Headers that are meant for the router, or that it sets anew. */
+function isOurs(name: string, subject: Subject): boolean {
+  if (name.startsWith("x-cgn-") || name === "x-request-id") return true;
+  return name === "authorization" && subject.authenticated;
+}
+
+/** At most so many workers are tried for one request. */
+const MAX_ATTEMPTS = 3;
+
+/** What may be tried after a leg that sent nothing to the client. */
+export class Retries {
+  /** Workers that failed this request and are not asked again. */
+  readonly tried = new Set<WorkerId>();
+  #attempts = 0;
+  #deaths = 0;
+
+  /**
+   * Note a failed leg.
+   *
+   * A worker that died while it worked on a request may have died *of* it: that is risked on one more only. Where there is
+   * no other, a connection that was reset before any answer may have been an idle one that the engine was just closing:
+   * the same worker is asked once more.
+   *
+   * @param others more ready workers there are
+   * @returns may it be tried again?
+   */
+  again(worker: WorkerId, end: LegEnd & { type: "retry" }, others: number): boolean {
+    this.#attempts++;
+    const { kind, phase } = end.failure;
+    if (kind === "aborted" || (kind === "timeout" && phase !== "connect")) return false;
+    const died = phase !== "connect" && end.held === undefined;
+    if (died) this.#deaths++;
+    if (this.#attempts >= MAX_ATTEMPTS || this.#deaths > 1) return false;
+    const stale = kind === "reset" && phase === "head" && others === 0;
+    if (!stale) this.tried.add(worker);
+    return stale || others > 0;
+  }
+}

@@ -1,0 +1,48 @@
+import { sendJson } from "../http/error-body.ts";
+import type { Exchange } from "./accept.ts";
+import { type Fleet, type ModelGroup, modelNotFound } from "./fleet.ts";
+
+interface ModelObject {
+  readonly id: string;
+  readonly object: "model";
+  readonly created: number;
+  readonly owned_by: "cgn";
+  readonly max_model_len?: number;
+}
+
+/** The same for a model at each request: when it came is not known, and clients only sort by it. */
+const CREATED = 0;
+
+/**
+ * `GET /v1/models` and `/v1/models/ID`: every model that some worker serves, ready or not.
+ * @throws CgnError MODEL_NOT_FOUND
+ */
+export function answerModels(fleet: Fleet, { path, res, id }: Exchange): void {
+  const name = decode(path.slice("/v1/models/".length));
+  const body = name === "" ? { object: "list", data: allModels(fleet) } : oneModel(fleet, name);
+  sendJson(res, 200, body, { "x-request-id": id });
+}
+
+function allModels(fleet: Fleet): ModelObject[] {
+  return fleet.models().map((name) => modelObject(fleet.group(name)!));
+}
+
+function oneModel(fleet: Fleet, name: string): ModelObject {
+  const group = fleet.group(name);
+  if (group === undefined) throw modelNotFound(fleet, name);
+  return modelObject(group);
+}
+
+function modelObject({ model, workers }: ModelGroup): ModelObject {
+  const limits = workers.map((w) => w.maxModelTokens).filter((n) => n !== undefined);
+  const limit = limits.length > 0 ? { max_model_len: Math.min(...limits) } : {};
+  return { id: model, object: "model", created: CREATED, owned_by: "cgn", ...limit };
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,125 @@
+import type { Clock } from "../core/clock.ts";
+import { forwardResponseHeaders } from "../http/headers.ts";
+import type { UpstreamCall, UpstreamHandler, UpstreamRequest, Upstreams } from "../http/upstream.ts";
+import type { UpstreamFailure } from "../http/upstream-failure.ts";
+import type { Exchange } from "./accept.ts";
+import type { AnswerFacts } from "./answer.ts";
+import type { Leg } from "./load.ts";
+import { FoldSink, type LegEnd, RawSink, type Sink, type SinkContext, StreamSink, WholeSink } from "./sinks.ts";
+
+/** What the relay of one leg needs besides the network. */
+export interface RelayPlan {
+  readonly exchange: Exchange;
+  readonly facts: AnswerFacts;
+  /** Headers of the router's own on the answer. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly mustFinish: boolean;
+  readonly wantText: boolean;
+  readonly dropUsage: boolean;
+  /** The client wants a whole answer, the engine was asked for a stream. */
+  readonly fold: boolean;
+  readonly clock: Clock;
+  /** First sign of generated text, once. */
+  onFirst(): void;
+}
+
+/** A stream that shows no data for so long gets its head all the same, so that clients and proxies wait on. */
+const COMMIT_MS = 15_000;
+
+/**
+ * Send a request to one worker and pass its answer to the client. Resolves when the leg is over, in whichever way; never
+ * rejects. The leg is cut at once when the client leaves or the worker is lost.
+ */
+export class Relay implements UpstreamHandler, Leg {
+  readonly #plan: RelayPlan;
+  #call: UpstreamCall | undefined;
+  #sink: Sink | undefined;
+  #resolve: (end: LegEnd) => void = () => {};
+  #over = false;
+  #cancelCommit: (() => void) | undefined;
+
+  constructor(plan: RelayPlan) {
+    this.#plan = plan;
+  }
+
+  run(upstreams: Upstreams, origin: string, request: UpstreamRequest): Promise<LegEnd> {
+    return new Promise((resolve) => {
+      this.#resolve = resolve;
+      this.#plan.exchange.onLeft = () => this.#finish({ type: "left" });
+      if (this.#plan.exchange.left) return this.#finish({ type: "left" });
+      this.#call = upstreams.send(origin, request, this);
+    });
+  }
+
+  /** The worker is gone, whatever its connection says: a killed engine's socket may stay open. */
+  lost(reason: string): void {
+    if (!this.#over)
+      this.onFailure({ kind: "reset", phase: this.#sink === undefined ? "head" : "body", message: reason });
+  }
+
+  onHead(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void {
+    const { exchange, headers: own, clock } = this.#plan;
+    const context: SinkContext = {
+      ...this.#plan,
+      res: exchange.res,
+      status,
+      headers: { ...forwardResponseHeaders(headers), ...own },
+      onFirst: () => this.#first(),
+    };
+    const type = String(headers["content-type"] ?? "");
+    const events = type.startsWith("text/event-stream");
+    if (status === 200 && events && this.#plan.fold) {
+      this.#sink = new FoldSink(context);
+    } else if (events) {
+      const sink = new StreamSink(context);
+      this.#sink = sink;
+      this.#cancelCommit = clock.after(COMMIT_MS, () => sink.commit());
+    } else if (headers["content-length"] !== undefined || type.startsWith("application/json") || status >= 400) {
+      this.#sink = new WholeSink(context, (body) => isRetryable(status, body));
+    } else {
+      this.#sink = new RawSink(context);
+    }
+  }
+
+  onData(chunk: Buffer): boolean {
+    if (this.#sink === undefined || this.#sink.data(chunk)) return true;
+    this.#plan.exchange.res.once("drain", () => this.#call?.resume());
+    return false;
+  }
+
+  onEnd(): void {
+    const ended = this.#sink?.end();
+    this.#finish(
+      ended ?? { type: "retry", failure: { kind: "protocol", phase: "head", message: "it sent no answer" } },
+    );
+  }
+
+  onFailure(failure: UpstreamFailure): void {
+    this.#finish(this.#sink?.fail(failure) ?? { type: "retry", failure });
+  }
+
+  #first(): void {
+    this.#cancelCommit?.();
+    this.#cancelCommit = undefined;
+    this.#plan.onFirst();
+  }
+
+  #finish(end: LegEnd): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#cancelCommit?.();
+    this.#plan.exchange.onLeft = undefined;
+    // Harmless after its end; cuts the engine's work when the client left or the worker was lost.
+    this.#call?.abort();
+    this.#resolve(end);
+  }
+}
+
+/**
+ * Answers of an engine that another one may better: it is not there, loading or draining. vLLM 0.32 answers 500 "cannot
+ * schedule new futures after shutdown" to new requests while it drains (seen). Any other 500 is this request's own fault.
+ */
+function isRetryable(status: number, body: Buffer): boolean {
+  if (status === 502 || status === 503 || status === 504) return true;
+  return status === 500 && body.includes("cannot schedule new futures");
+}

@@ -1,0 +1,66 @@
+import type { Log } from "../core/log.ts";
+import type { ChatRequest, RenderedPrompt } from "../prompt/chat-template.ts";
+import { prefixHash } from "../routing/rendezvous.ts";
+import type { ModelGroup } from "./fleet.ts";
+import type { ReadRequest } from "./read.ts";
+
+/** Makes the bytes that one model's engines see before they tokenise. */
+export interface PromptRenderer {
+  /** @throws CgnError TEMPLATE_FAILED */
+  chat(request: ChatRequest): RenderedPrompt;
+  completion(prompt: unknown): RenderedPrompt;
+}
+
+/** Finds a model's renderer. A promise only while it is being loaded; undefined: there is none (the source says why). */
+export interface RendererSource {
+  get(group: ModelGroup): PromptRenderer | undefined | Promise<PromptRenderer | undefined>;
+}
+
+/** What is known of a request's prompt. */
+export interface Prompt {
+  /** Undefined: it cannot be rendered, and the request is routed by load. */
+  readonly bytes: Uint8Array | undefined;
+  /** Why there are no bytes. */
+  readonly reason: string | undefined;
+  /** How many bytes it has; the body's length stands in where it could not be rendered. */
+  readonly length: number;
+  /** Token count, where the client sent tokens. */
+  readonly exactTokens: number | undefined;
+  /** Name of the prefix, for rendezvous. */
+  readonly prefix: number;
+}
+
+/** Render the prompt of a request. Never throws: a prompt that cannot be rendered is the engine's to judge. */
+export function render(request: ReadRequest, renderer: PromptRenderer | undefined, log: Log): Prompt {
+  const rendered = bytesOf(request, renderer, log);
+  const bytes = "bytes" in rendered ? rendered.bytes : undefined;
+  const basis = bytes ?? request.body;
+  return {
+    bytes,
+    reason: "reason" in rendered ? rendered.reason : undefined,
+    length: basis.length,
+    exactTokens: tokenCount(request),
+    prefix: prefixHash(request.root, basis),
+  };
+}
+
+function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log: Log): RenderedPrompt {
+  const { kind, json, model } = request;
+  if (kind !== "chat" && kind !== "completion") return { reason: "this endpoint has no prompt to match" };
+  if (renderer === undefined) return { reason: "no chat template and tokenizer are known for the model" };
+  try {
+    return kind === "chat" ? renderer.chat(json ?? {}) : renderer.completion(json?.["prompt"]);
+  } catch (e) {
+    const said = e instanceof Error ? e.message : String(e);
+    log
+      .once(`render/${model}`)
+      .warn("A prompt could not be rendered; such requests are routed by load only", { model, said });
+    return { reason: said };
+  }
+}
+
+function tokenCount({ kind, json }: ReadRequest): number | undefined {
+  const prompt = json?.["prompt"];
+  if (kind !== "completion" || !Array.isArray(prompt)) return undefined;
+  return prompt.length > 0 && prompt.every((id) => typeof id === "number") ? prompt.length : undefined;
+}

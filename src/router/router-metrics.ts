@@ -1,0 +1,129 @@
+import { type CgnError, CODES, type Code } from "../core/errors.ts";
+import type { WorkerId } from "../core/ids.ts";
+import type { WorkerInfo } from "../core/worker.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { AnswerFacts } from "./answer.ts";
+
+export type Outcome = "ok" | "client_error" | "upstream_error" | "rejected" | "cancelled";
+
+/** Cached tokens over the requests whose engine reported a figure. */
+export interface CacheSums {
+  readonly requests: number;
+  readonly predictedTokens: number;
+  readonly reportedTokens: number;
+  /** Sum of the absolute differences. */
+  readonly errorTokens: number;
+}
+
+/** Weight of the past in the hit ratio at each request: about the last 200 count. */
+const RATIO_FORGET = 0.995;
+
+/** The router's metrics, by what happens. Cells are kept by model and worker, so that a request costs no label look-ups. */
+export class RouterMetrics {
+  readonly #metrics: Metrics;
+  readonly #caches = new Map<WorkerId, CacheSums>();
+  readonly #ratios = new Map<string, { prompt: number; cached: number }>();
+  readonly #decision: { observe(seconds: number): void };
+
+  constructor(metrics: Metrics) {
+    this.#metrics = metrics;
+    this.#decision = metrics.histogram("cgn_router_routing_decision_seconds");
+  }
+
+  /** A request that was answered, or refused before it got to a worker. */
+  ended(model: string, outcome: Outcome, times?: { readonly totalMs: number; readonly firstMs: number }): void {
+    this.#metrics.counter("cgn_router_requests_total", model, "anonymous", outcome).inc();
+    if (outcome === "cancelled") this.#metrics.counter("cgn_router_client_left_total", model).inc();
+    if (times === undefined) return;
+    this.#metrics.histogram("cgn_router_request_seconds", model).observe(times.totalMs / 1000);
+    if (outcome === "ok") this.#metrics.histogram("cgn_router_ttft_seconds", model).observe(times.firstMs / 1000);
+  }
+
+  /** A request that the router itself answered with an error. */
+  refused(model: string, error: CgnError): void {
+    const { blame, http } = CODES[error.code as Code];
+    if (blame === "caller-left") {
+      this.ended(model, "cancelled");
+      return;
+    }
+    if (error.code === "OVERLOADED" && "reason" in error.details) this.rejected(model, String(error.details.reason));
+    if (error.code === "NO_WORKER") this.rejected(model, "no ready worker");
+    this.ended(model, http === 429 || http === 503 ? "rejected" : http < 500 ? "client_error" : "upstream_error");
+  }
+
+  decided(ms: number): void {
+    this.#decision.observe(ms / 1000);
+  }
+
+  rejected(model: string, reason: string): void {
+    this.#metrics.counter("cgn_router_admission_rejected_total", model, reason).inc();
+  }
+
+  admitted(model: string, by: 1 | -1): void {
+    this.#metrics.gauge("cgn_router_admission_inflight", model, "both").inc(by);
+  }
+
+  retried(model: string, reason: string): void {
+    this.#metrics.counter("cgn_router_retries_total", model, reason).inc();
+  }
+
+  legEnded(worker: WorkerId, outcome: Outcome | "retried"): void {
+    this.#metrics.counter("cgn_router_worker_requests_total", worker, outcome).inc();
+  }
+
+  /** @param predicted undefined: the engine's figure does not say whether the prediction was right */
+  tokens(model: string, worker: WorkerId, facts: AnswerFacts, predicted: number | undefined): void {
+    const { promptTokens, completionTokens, cachedTokens } = facts;
+    if (promptTokens !== undefined) this.#metrics.counter("cgn_router_prompt_tokens_total", model).inc(promptTokens);
+    if (completionTokens !== undefined) {
+      this.#metrics.counter("cgn_router_completion_tokens_total", model).inc(completionTokens);
+    }
+    if (cachedTokens === undefined) return;
+    this.#metrics.counter("cgn_router_cached_tokens_total", model).inc(cachedTokens);
+    if (promptTokens !== undefined) this.#hitRatio(model, promptTokens, cachedTokens);
+    if (predicted === undefined) return;
+    const sums = this.cacheOf(worker);
+    this.#caches.set(worker, {
+      requests: sums.requests + 1,
+      predictedTokens: sums.predictedTokens + predicted,
+      reportedTokens: sums.reportedTokens + cachedTokens,
+      errorTokens: sums.errorTokens + Math.abs(predicted - cachedTokens),
+    });
+    this.#metrics.counter("cgn_router_predicted_cached_tokens_total", model).inc(predicted);
+    this.#metrics.histogram("cgn_router_cached_tokens_error", model).observe(Math.abs(predicted - cachedTokens));
+  }
+
+  /** What was predicted for a worker and what it reported, since the router started. */
+  cacheOf(worker: WorkerId): CacheSums {
+    return this.#caches.get(worker) ?? { requests: 0, predictedTokens: 0, reportedTokens: 0, errorTokens: 0 };
+  }
+
+  /** Gauges that are read off the state when somebody looks. */
+  onScrape(
+    read: () => { workers: readonly WorkerInfo[]; inFlight(id: WorkerId): number; connections: number },
+  ): () => void {
+    return this.#metrics.onScrape(() => {
+      const { workers, inFlight, connections } = read();
+      this.#metrics.gauge("cgn_router_connections").set(connections);
+      for (const worker of workers) {
+        this.#metrics.gauge("cgn_router_worker_inflight", worker.id).set(inFlight(worker.id));
+        for (const model of worker.models) {
+          this.#metrics.gauge("cgn_router_worker_ready", worker.id, model).set(worker.state === "ready" ? 1 : 0);
+        }
+      }
+    });
+  }
+
+  forget(worker: WorkerId): void {
+    this.#caches.delete(worker);
+    this.#metrics.forget("worker", worker);
+  }
+
+  #hitRatio(model: string, prompt: number, cached: number): void {
+    let sums = this.#ratios.get(model);
+    if (sums === undefined) this.#ratios.set(model, (sums = { prompt: 0, cached: 0 }));
+    sums.prompt = sums.prompt * RATIO_FORGET + prompt;
+    sums.cached = sums.cached * RATIO_FORGET + cached;
+    if (sums.prompt > 0) this.#metrics.gauge("cgn_router_cache_hit_ratio", model).set(sums.cached / sums.prompt);
+  }
+}

@@ -1,0 +1,253 @@
+import { CgnError, CODES, toCgnError } from "../core/errors.ts";
+import type { MatchQuery } from "../core/prefix-knowledge.ts";
+import { discardBody, readBody } from "../http/body.ts";
+import { sendError } from "../http/error-body.ts";
+import type { Exchange } from "./accept.ts";
+import { noFacts } from "./answer.ts";
+import { type Choice, chooseAndBook, type Question } from "./choose.ts";
+import type { RouterCore } from "./core.ts";
+import type { DecisionRecord } from "./decisions.ts";
+import { findEndpoint } from "./endpoints.ts";
+import { findGroup, noWorker } from "./fleet.ts";
+import { forwardPlan, Retries } from "./forward.ts";
+import { giveUp } from "./give-up.ts";
+import { identify, type Subject } from "./identify.ts";
+import { match } from "./match.ts";
+import { answerModels } from "./models.ts";
+import { type ReadRequest, read } from "./read.ts";
+import { Relay } from "./relay.ts";
+import { type Prompt, render } from "./render.ts";
+import { type LegRun, settle } from "./settle.ts";
+import type { LegEnd } from "./sinks.ts";
+
+/** Beyond the limit a refused body is read on and thrown away for so long, that the client may hear why. */
+const DISCARD_BYTES = 64 * 1024 * 1024;
+
+/**
+ * The way of a request: accept → identify → read → admit → render → match → choose + book → forward → relay → settle.
+ *
+ * (Limits are by model, so admission comes after reading.) Each step takes a value and gives the next one; only `forward`
+ * and `relay` touch the network. Answers its own errors; throws only what is a bug.
+ */
+export async function serve(core: RouterCore, exchange: Exchange): Promise<void> {
+  let model = "";
+  try {
+    const endpoint = requireEndpoint(exchange);
+    if (endpoint.kind === "models") return answerModels(core.fleet, exchange);
+    const subject = identify(exchange);
+    const body = await readBody(exchange.req, core.settings.maxBodyBytes);
+    const query = exchange.target.slice(exchange.path.length + 1);
+    const request = read(endpoint, body, exchange.req.headers["content-type"], query);
+    const group = findGroup(core.fleet, request.model ?? onlyModel(core));
+    model = group.model;
+    const pending = core.admissions.admit(model, () => core.fleet.group(group.model)?.ready.length ?? 0, exchange);
+    const admission = pending instanceof Promise ? await pending : pending;
+    core.metrics.admitted(model, 1);
+    try {
+      await route(core, exchange, subject, { ...request, model });
+    } finally {
+      admission.release();
+      core.metrics.admitted(model, -1);
+    }
+  } catch (e) {
+    refuse(core, exchange, model, e);
+  }
+}
+
+/** Render, match, and try workers until one answers or none is left. */
+async function route(core: RouterCore, exchange: Exchange, subject: Subject, request: ReadRequest): Promise<void> {
+  const startedMs = core.clock.now();
+  const model = request.model ?? "";
+  const pendingRenderer = core.renderers.get(findGroup(core.fleet, model));
+  const renderer = pendingRenderer instanceof Promise ? await pendingRenderer : pendingRenderer;
+  const prompt = render(request, renderer, core.log);
+  const query = prompt.bytes === undefined ? undefined : { model, root: request.root, prompt: prompt.bytes };
+  const pendingMatches = match(core.knowledge, query, core.clock, core.log);
+  const matches = pendingMatches instanceof Promise ? await pendingMatches : pendingMatches;
+  const session = exchange.req.headers["x-cgn-session"];
+  const question: Question = { prompt, matches, session: typeof session === "string" ? session : undefined };
+  const record = newRecord(core, exchange, request, prompt);
+  try {
+    await tryWorkers(core, { exchange, subject, request, question, query, record, startedMs });
+  } catch (e) {
+    noteFailure(core, exchange, record, e);
+    throw e;
+  }
+}
+
+/** Everything about one request that its tries share. */
+interface Routed {
+  readonly exchange: Exchange;
+  readonly subject: Subject;
+  readonly request: ReadRequest;
+  readonly question: Question;
+  readonly query: MatchQuery | undefined;
+  readonly record: DecisionRecord;
+  readonly startedMs: number;
+}
+
+async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
+  const { exchange, request, question, record } = routed;
+  const model = request.model ?? "";
+  const retries = new Retries();
+  for (;;) {
+    if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left before its request was sent", {});
+    // From here to the booking nothing waits: the group is the one of this very moment.
+    const group = findGroup(core.fleet, model);
+    const choice = chooseAndBook(core.chooser, group, question, retries.tried);
+    if (choice === undefined) throw noWorker(core.fleet, group);
+    if (record.attempts.length === 0) noteDecision(core, record, choice, core.clock.now() - routed.startedMs);
+    noteAttempt(record, choice);
+    const run = await runLeg(core, routed, choice);
+    if (run.end.type !== "retry") return settle(core, exchange, request, question.prompt, record, run);
+    core.metrics.legEnded(choice.worker.id, "retried");
+    record.attempts.at(-1)!.failed = `${run.end.failure.kind}: ${run.end.failure.message}`;
+    if (!retries.again(choice.worker.id, run.end, others(core, model, choice, retries))) {
+      return giveUp(core, exchange, record, choice, run.end);
+    }
+    core.metrics.retried(model, run.end.failure.kind);
+  }
+}
+
+/** Send to the chosen worker and relay its answer; the booking is given back whatever happens. */
+async function runLeg(core: RouterCore, routed: Routed, choice: Choice): Promise<LegRun> {
+  const { exchange, subject, request, query } = routed;
+  const { worker, booking } = choice;
+  const plan = forwardPlan(exchange, subject, request, worker);
+  const load = core.loads.of(worker.id);
+  const facts = noFacts();
+  const sentMs = core.clock.now();
+  let firstMs: number | undefined;
+  const seesFirst = request.stream || plan.fold;
+  // The first token of a whole answer is not seen: its prompt counts as computed when the prediction says so.
+  const cancel = seesFirst
+    ? undefined
+    : core.clock.after(choice.decision.candidates[choice.decision.index]!.ttftMs, () => booking.firstToken());
+  const relay = new Relay({
+    exchange,
+    facts,
+    headers: answerHeaders(exchange, choice),
+    mustFinish: request.stream && (request.kind === "chat" || request.kind === "completion"),
+    wantText: worker.kv.type === "history" && query !== undefined,
+    dropUsage: plan.dropUsage,
+    fold: plan.fold,
+    clock: core.clock,
+    onFirst: () => {
+      firstMs ??= core.clock.now();
+      booking.firstToken();
+    },
+  });
+  load.legs.add(relay);
+  let end: LegEnd;
+  try {
+    const ending = relay.run(core.upstreams, worker.url, plan.request);
+    if (query !== undefined) core.knowledge.sent(worker.id, query);
+    end = await ending;
+  } finally {
+    cancel?.();
+    load.legs.delete(relay);
+    booking.release();
+  }
+  return { choice, facts, end, sentMs, firstMs: seesFirst ? firstMs : undefined };
+}
+
+function requireEndpoint(exchange: Exchange): NonNullable<ReturnType<typeof findEndpoint>> {
+  const { method, path, res } = exchange;
+  const endpoint = findEndpoint(path);
+  if (endpoint === undefined) {
+    const message = `Cannot find ${path}: the router has no such path. Paths below /v1/ are served; see /v1/models`;
+    throw new CgnError("ROUTE_NOT_FOUND", message, { path });
+  }
+  if (endpoint.method === undefined || endpoint.method === method) return endpoint;
+  res.setHeader("allow", endpoint.method);
+  throw new CgnError("METHOD_NOT_ALLOWED", `Cannot ${method} ${path}: it takes ${endpoint.method} only`, {
+    method,
+    path,
+  });
+}
+
+/** The model of a request that names none, where the endpoint allows that: the only one there is. */
+function onlyModel(core: RouterCore): string {
+  const models = core.fleet.models();
+  if (models.length === 1) return models[0]!;
+  const message =
+    'Cannot route the request: it names no model, and there are several. Add "model" to the body, or ?model=';
+  throw new CgnError("REQUEST_INVALID", message, { param: "model", known: models });
+}
+
+/** Ready workers that could still be asked besides the one that just failed. */
+function others(core: RouterCore, model: string, { worker }: Choice, { tried }: Retries): number {
+  const ready = core.fleet.group(model)?.ready ?? [];
+  return ready.filter((w) => w.id !== worker.id && !tried.has(w.id)).length;
+}
+
+function answerHeaders(
+  exchange: Exchange,
+  { worker, predictedTokens, promptTokens, exact }: Choice,
+): Record<string, string> {
+  return {
+    "x-request-id": exchange.id,
+    "x-cgn-node": worker.node,
+    "x-cgn-cache-hit": String(predictedTokens > 0),
+    "x-cgn-predicted-cached-tokens": String(predictedTokens),
+    ...(exact ? { "x-cgn-prompt-tokens": String(promptTokens) } : {}),
+  };
+}
+
+function newRecord(core: RouterCore, exchange: Exchange, request: ReadRequest, prompt: Prompt): DecisionRecord {
+  const record: DecisionRecord = {
+    id: exchange.id,
+    at: core.clock.wall(),
+    model: request.model ?? "",
+    path: exchange.path,
+    stream: request.stream,
+    policy: core.settings.policy,
+    promptBytes: prompt.length,
+    ...(prompt.reason === undefined ? {} : { unmatched: prompt.reason }),
+    attempts: [],
+  };
+  core.decisions.add(record);
+  return record;
+}
+
+function noteDecision(core: RouterCore, record: DecisionRecord, choice: Choice, tookMs: number): void {
+  record.policy = choice.decision.policy;
+  record.promptTokens = choice.promptTokens;
+  record.decisionUs = Math.round(tookMs * 1000);
+  core.metrics.decided(tookMs);
+}
+
+function noteAttempt(record: DecisionRecord, { worker, decision, predictedTokens }: Choice): void {
+  const { candidates, reason } = decision;
+  record.attempts.push({
+    worker: worker.id,
+    node: worker.node,
+    reason,
+    predictedCachedTokens: predictedTokens,
+    candidates,
+  });
+}
+
+/** The request failed before or between its tries. */
+function noteFailure(core: RouterCore, exchange: Exchange, record: DecisionRecord, e: unknown): void {
+  const { code, message } = toCgnError(e);
+  const result = code === "CALLER_LEFT" ? "cancelled" : "rejected";
+  const totalMs = core.clock.now() - exchange.startedMs;
+  record.outcome = { result, status: CODES[code].http, error: message, totalMs };
+}
+
+/** Answer an error of the router's own, and count it. */
+function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown): void {
+  const { req, res } = exchange;
+  const error = toCgnError(e);
+  if (error.code === "BUG")
+    core.log.error("A request met a fault of the router", {
+      id: exchange.id,
+      said: error.message,
+      stack: error.cause instanceof Error ? error.cause.stack : undefined,
+    });
+  core.metrics.refused(model, error);
+  if (error.code === "CALLER_LEFT") return;
+  sendError(res, error, { "x-request-id": exchange.id });
+  if (!req.complete) discardBody(req, DISCARD_BYTES);
+}

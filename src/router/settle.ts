@@ -1,0 +1,131 @@
+import type { Clock } from "../core/clock.ts";
+import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
+import type { Exchange } from "./accept.ts";
+import type { AnswerFacts } from "./answer.ts";
+import type { Choice } from "./choose.ts";
+import type { DecisionRecord } from "./decisions.ts";
+import type { Learning } from "./learning.ts";
+import type { ReadRequest } from "./read.ts";
+import type { Prompt } from "./render.ts";
+import type { Outcome, RouterMetrics } from "./router-metrics.ts";
+import type { LegEnd } from "./sinks.ts";
+
+/** One leg, from its choice to its end. */
+export interface LegRun {
+  readonly choice: Choice;
+  readonly facts: AnswerFacts;
+  readonly end: LegEnd;
+  readonly sentMs: number;
+  /** First sign of generated text; undefined when none was seen apart from the rest. */
+  readonly firstMs: number | undefined;
+}
+
+export interface Settler {
+  readonly learning: Learning;
+  readonly knowledge: PrefixKnowledge;
+  readonly metrics: RouterMetrics;
+  readonly clock: Clock;
+}
+
+/** How a request ended, for metrics and the decision log. */
+export function outcomeOf(end: LegEnd, facts: AnswerFacts): Outcome {
+  if (end.type === "left") return "cancelled";
+  if (end.type !== "complete" || facts.error !== undefined) return "upstream_error";
+  if (end.status >= 500) return "upstream_error";
+  return end.status >= 400 ? "client_error" : "ok";
+}
+
+/** Learn from a leg that is over, tell the index, and write down what came of the decision. */
+export function settle(
+  s: Settler,
+  exchange: Exchange,
+  request: ReadRequest,
+  prompt: Prompt,
+  record: DecisionRecord,
+  run: LegRun,
+): void {
+  const { choice, facts, end, firstMs, sentMs } = run;
+  const answered = end.type === "complete" && end.status < 400 && facts.error === undefined;
+  if (answered) learn(s, request, prompt, run);
+  if (answered || firstMs !== undefined) tellIndex(s, request, prompt, run, answered);
+  const nowMs = s.clock.now();
+  const result = outcomeOf(end, facts);
+  record.outcome = {
+    result,
+    totalMs: round(nowMs - exchange.startedMs),
+    ...(end.type === "complete" ? { status: end.status } : {}),
+    ...("failure" in end ? { error: end.failure.message } : {}),
+    ...(firstMs === undefined ? {} : { ttftMs: round(firstMs - sentMs) }),
+    ...defined({
+      promptTokens: facts.promptTokens,
+      completionTokens: facts.completionTokens,
+      cachedTokens: facts.cachedTokens,
+    }),
+  };
+  s.metrics.legEnded(choice.worker.id, result);
+  s.metrics.ended(record.model, result, {
+    totalMs: nowMs - exchange.startedMs,
+    firstMs: (firstMs ?? nowMs) - exchange.startedMs,
+  });
+  if (answered)
+    s.metrics.tokens(record.model, choice.worker.id, facts, comparable(choice) ? choice.predictedTokens : undefined);
+}
+
+/** The engine's own cached tokens say whether the prediction was right; a decode worker's figure is the prefill's. */
+function comparable(choice: Choice): boolean {
+  return choice.worker.role !== "decode";
+}
+
+function learn(s: Settler, request: ReadRequest, prompt: Prompt, { choice, facts, firstMs, sentMs }: LegRun): void {
+  const { promptTokens, cachedTokens } = facts;
+  if (promptTokens !== undefined) {
+    s.learning.ratio(request.model ?? "", prompt.bytes !== undefined).observe(prompt.length, promptTokens);
+  }
+  const ttftMs = firstMs === undefined ? facts.promptMs : firstMs - sentMs;
+  if (ttftMs === undefined) return;
+  s.learning.observe(choice.worker.id, request.model ?? "", {
+    uncachedTokens: Math.max(0, (promptTokens ?? choice.promptTokens) - (cachedTokens ?? choice.predictedTokens)),
+    queuedTokens: choice.queuedTokens,
+    streams: choice.streams,
+    ttftMs,
+  });
+}
+
+/**
+ * What the engine holds now: the prompt, and the text it generated as it came. The next turn's prompt repeats that text
+ * unless a template strips some of it (reasoning); then the index finds the part before.
+ */
+function tellIndex(s: Settler, request: ReadRequest, prompt: Prompt, { choice, facts }: LegRun, whole: boolean): void {
+  if (prompt.bytes === undefined) return;
+  const { worker } = choice;
+  s.knowledge.observe({
+    worker: worker.id,
+    epoch: worker.epoch,
+    model: request.model ?? "",
+    root: request.root,
+    prompt: prompt.bytes,
+    predictedTokens: choice.predictedTokens,
+    ...(facts.text ? { answer: Buffer.from(facts.text) } : {}),
+    ...(whole
+      ? defined({
+          promptTokens: facts.promptTokens,
+          completionTokens: facts.completionTokens,
+          cachedTokens: facts.cachedTokens,
+        })
+      : {}),
+  });
+}
+
+type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+/** Without the members that are undefined. */
+function defined<T extends object>(object: T): Defined<T> {
+  const out: Defined<T> = {};
+  for (const key in object) {
+    const value = object[key];
+    if (value !== undefined) out[key] = value as Exclude<T[typeof key], undefined>;
+  }
+  return out;
+}
+
+const round = (ms: number): number => Math.round(ms * 100) / 100;

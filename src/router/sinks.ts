@@ -1,0 +1,308 @@
+import type { ServerResponse } from "node:http";
+import type { ResponseHeaders } from "../http/headers.ts";
+import { SseSplitter } from "../http/sse.ts";
+import type { UpstreamFailure } from "../http/upstream-failure.ts";
+import { type AnswerFacts, readAnswer } from "./answer.ts";
+import { AnswerFolder } from "./fold.ts";
+
+/** How one leg of a request ended. */
+export type LegEnd =
+  /** The client has the engine's whole answer. */
+  | { readonly type: "complete"; readonly status: number }
+  /** Nothing was sent to the client: another worker may try. `held` is the engine's own answer, to be sent if none can. */
+  | { readonly type: "retry"; readonly failure: UpstreamFailure; readonly held?: HeldAnswer }
+  /** It broke after the first byte; the client was told in the stream, or its connection was cut. */
+  | { readonly type: "broken"; readonly failure: UpstreamFailure }
+  | { readonly type: "left" };
+
+/** An engine's answer that was read whole and not sent on. */
+export interface HeldAnswer {
+  readonly status: number;
+  readonly headers: ResponseHeaders;
+  readonly body: Buffer;
+}
+
+/** Where an answer goes: one of the ways below, by what its head says. */
+export interface Sink {
+  /** False: pause until the client has taken what it was sent. */
+  data(chunk: Buffer): boolean;
+  end(): LegEnd;
+  fail(failure: UpstreamFailure): LegEnd;
+}
+
+/** What all sinks of one leg share. */
+export interface SinkContext {
+  readonly res: ServerResponse;
+  readonly status: number;
+  /** As they go to the client, the router's own included. */
+  readonly headers: ResponseHeaders;
+  readonly facts: AnswerFacts;
+  /** A chat or text completion: its stream must end with a finish or `[DONE]`. */
+  readonly mustFinish: boolean;
+  /** Text is wanted of each event (history sources); else only events with figures are parsed. */
+  readonly wantText: boolean;
+  /** The usage chunk was asked for by the router, not by the client. */
+  readonly dropUsage: boolean;
+  /** First sign of generated text. */
+  onFirst(): void;
+}
+
+const DONE = Buffer.from("[DONE]");
+
+/** Write a body's piece; `write` says whether more is welcome. */
+function send(c: SinkContext, bytes: Buffer): boolean {
+  if (!c.res.headersSent) c.res.writeHead(c.status, c.headers);
+  return c.res.write(bytes);
+}
+
+/** An error in OpenAI's shape as the last event of a stream. */
+export function errorEvent(failure: UpstreamFailure): Buffer {
+  const message = `The engine failed before its answer ended: ${failure.message}`;
+  const error = { message, type: "server_error", code: "upstream_failed", param: null };
+  return Buffer.from(`data: ${JSON.stringify({ error, src: "cgn" })}\n\n`);
+}
+
+/**
+ * A stream of events, passed on as it comes but only at the borders of events: a stream that breaks never leaves half of
+ * one. Until the first event with data nothing is sent, so that another worker may still answer.
+ */
+export class StreamSink implements Sink {
+  readonly #c: SinkContext;
+  readonly #splitter = new SseSplitter();
+  #out: Buffer[] = [];
+  #started = false;
+  #done = false;
+  /** Events too large to understand: bytes go on as they come. */
+  #blind = false;
+
+  constructor(c: SinkContext) {
+    this.#c = c;
+  }
+
+  data(chunk: Buffer): boolean {
+    if (this.#blind) return send(this.#c, chunk);
+    this.#splitter.push(chunk, (event) => this.#event(event.raw, event.data));
+    if (this.#splitter.overflowed) {
+      this.#blind = this.#started = true;
+      this.#out.push(this.#splitter.flush()!);
+    }
+    return this.#started ? this.#flush() : true;
+  }
+
+  /** Send what is held back although no data came yet: the client must see that something lives. */
+  commit(): void {
+    this.#started = true;
+    if (!this.#c.res.headersSent) {
+      this.#c.res.writeHead(this.#c.status, this.#c.headers);
+      this.#c.res.flushHeaders();
+    }
+    this.#flush();
+  }
+
+  end(): LegEnd {
+    const rest = this.#splitter.flush();
+    if (rest !== undefined) this.#out.push(rest);
+    const c = this.#c;
+    if (c.mustFinish && !this.#blind && !this.#done && !c.facts.finished && c.facts.error === undefined) {
+      return this.fail({ kind: "reset", phase: "body", message: "its stream ended without a finish" });
+    }
+    if (!c.res.headersSent) c.res.writeHead(c.status, c.headers);
+    this.#flush();
+    c.res.end();
+    return { type: "complete", status: c.status };
+  }
+
+  fail(failure: UpstreamFailure): LegEnd {
+    if (!this.#started && !this.#c.res.headersSent) return { type: "retry", failure };
+    // What is left of an event would make the error unreadable.
+    this.#splitter.flush();
+    this.#c.res.end(errorEvent(failure));
+    return { type: "broken", failure };
+  }
+
+  #flush(): boolean {
+    if (this.#out.length === 0) return true;
+    const bytes = this.#out.length === 1 ? this.#out[0]! : Buffer.concat(this.#out);
+    this.#out = [];
+    return send(this.#c, bytes);
+  }
+
+  #event(raw: Buffer, data: Buffer | undefined): void {
+    if (data !== undefined) {
+      if (!this.#started) {
+        this.#started = true;
+        this.#c.onFirst();
+      }
+      if (data.length === DONE.length && data.equals(DONE)) this.#done = true;
+      else if (readEvent(data, this.#c) && this.#c.dropUsage) return;
+    }
+    this.#out.push(raw);
+  }
+}
+
+/** Take the figures of one event. @returns true for a chunk that holds nothing but usage */
+function readEvent(data: Buffer, c: SinkContext): boolean {
+  if (!c.wantText && !worthParsing(data, c.facts)) return false;
+  let chunk: unknown;
+  try {
+    chunk = JSON.parse(data.toString("utf8"));
+  } catch {
+    return false;
+  }
+  readAnswer(chunk, c.facts);
+  const { choices, usage } = chunk as { choices?: unknown; usage?: unknown };
+  return Array.isArray(choices) && choices.length === 0 && typeof usage === "object" && usage !== null;
+}
+
+/** Does an event hold figures, an end or an error? Most hold one token's text: 0.3 µs instead of a parse. */
+function worthParsing(data: Buffer, facts: AnswerFacts): boolean {
+  if (data.includes('"usage"') || data.includes('"timings"') || data.includes('"error"')) return true;
+  if (!facts.finished && /"finish_reason": ?"/.test(data.toString("latin1"))) facts.finished = true;
+  return false;
+}
+
+/** Above this an answer is passed on as it comes: it is not read for figures, and can no longer be tried elsewhere. */
+const HOLD_BYTES = 4 * 1024 * 1024;
+/** Bodies up to this are parsed for figures; embeddings of many inputs are larger and not worth the time. */
+const PARSE_BYTES = 512 * 1024;
+
+/** A whole answer, sent in one write when it is complete: if the engine dies before that, another may answer. */
+export class WholeSink implements Sink {
+  readonly #c: SinkContext;
+  readonly #retryable: (body: Buffer) => boolean;
+  readonly #chunks: Buffer[] = [];
+  #size = 0;
+
+  /** @param retryable is this answer one that another worker might better? */
+  constructor(c: SinkContext, retryable: (body: Buffer) => boolean) {
+    this.#c = c;
+    this.#retryable = retryable;
+  }
+
+  data(chunk: Buffer): boolean {
+    this.#size += chunk.length;
+    if (this.#c.res.headersSent) return this.#c.res.write(chunk);
+    this.#chunks.push(chunk);
+    return this.#size <= HOLD_BYTES || send(this.#c, Buffer.concat(this.#chunks.splice(0)));
+  }
+
+  end(): LegEnd {
+    const c = this.#c;
+    if (c.res.headersSent) {
+      c.res.end();
+      return { type: "complete", status: c.status };
+    }
+    const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
+    if (c.status >= 500 && this.#retryable(body)) {
+      const failure = { kind: "protocol", phase: "body", message: `it answered ${c.status}` } as const;
+      return { type: "retry", failure, held: { status: c.status, headers: c.headers, body } };
+    }
+    if (body.length <= PARSE_BYTES && body[0] === 0x7b) readWhole(body, c.facts);
+    if (body.length > 0) c.headers["content-length"] = String(body.length);
+    c.res.writeHead(c.status, c.headers);
+    c.res.end(body);
+    return { type: "complete", status: c.status };
+  }
+
+  fail(failure: UpstreamFailure): LegEnd {
+    return failWhole(this.#c.res, failure);
+  }
+}
+
+function readWhole(body: Buffer, facts: AnswerFacts): void {
+  try {
+    readAnswer(JSON.parse(body.toString("utf8")), facts);
+  } catch {
+    // An engine's answer that is no JSON passes as it is; it only has no figures.
+  }
+}
+
+function failWhole(res: ServerResponse, failure: UpstreamFailure): LegEnd {
+  if (!res.headersSent) return { type: "retry", failure };
+  // Part of a body with a promised length: only a cut connection tells the client that it is not whole.
+  res.destroy();
+  return { type: "broken", failure };
+}
+
+/** Anything else that streams (audio, lines of JSON): bytes as they come. */
+export class RawSink implements Sink {
+  readonly #c: SinkContext;
+
+  constructor(c: SinkContext) {
+    this.#c = c;
+  }
+
+  data(chunk: Buffer): boolean {
+    this.#c.onFirst();
+    return send(this.#c, chunk);
+  }
+
+  end(): LegEnd {
+    if (!this.#c.res.headersSent) this.#c.res.writeHead(this.#c.status, this.#c.headers);
+    this.#c.res.end();
+    return { type: "complete", status: this.#c.status };
+  }
+
+  fail(failure: UpstreamFailure): LegEnd {
+    return failWhole(this.#c.res, failure);
+  }
+}
+
+/** A stream that becomes the whole answer which the client asked for (trait `foldNonStreaming`). */
+export class FoldSink implements Sink {
+  readonly #c: SinkContext;
+  readonly #splitter = new SseSplitter();
+  readonly #folder = new AnswerFolder();
+  #bytes = 0;
+
+  constructor(c: SinkContext) {
+    this.#c = c;
+  }
+
+  data(chunk: Buffer): boolean {
+    this.#bytes += chunk.length;
+    this.#splitter.push(chunk, ({ data }) => {
+      if (data === undefined || data.equals(DONE)) return;
+      this.#c.onFirst();
+      const parsed = parse(data);
+      readAnswer(parsed, this.#c.facts);
+      this.#folder.add(parsed);
+    });
+    return true;
+  }
+
+  end(): LegEnd {
+    const c = this.#c;
+    const answer = c.facts.error === undefined ? this.#folder.result() : { error: c.facts.error };
+    if (answer === undefined)
+      return this.fail({ kind: "reset", phase: "body", message: "its stream ended without a finish" });
+    const status = c.facts.error === undefined ? c.status : errorStatus(c.facts.error);
+    const body = Buffer.from(JSON.stringify(answer));
+    const { "transfer-encoding": _t, "cache-control": _c, ...headers } = c.headers;
+    c.res.writeHead(status, {
+      ...headers,
+      "content-type": "application/json; charset=utf-8",
+      "content-length": String(body.length),
+    });
+    c.res.end(body);
+    return { type: "complete", status };
+  }
+
+  fail(failure: UpstreamFailure): LegEnd {
+    return { type: "retry", failure };
+  }
+}
+
+function parse(data: Buffer): unknown {
+  try {
+    return JSON.parse(data.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** The status that an error inside a stream names; 500 where it names none. */
+function errorStatus(error: unknown): number {
+  const code = typeof error === "object" && error !== null && "code" in error ? Number(error.code) : Number.NaN;
+  return Number.isInteger(code) && code >= 400 && code <= 599 ? code : 500;
+}

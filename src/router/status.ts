@@ -1,0 +1,76 @@
+import type { WorkerInfo } from "../core/worker.ts";
+import type { AdminExtras } from "./admin.ts";
+import type { RouterCore } from "./core.ts";
+
+/** `/readyz`: ready when some worker takes requests. */
+export interface Readiness {
+  readonly ready: boolean;
+  readonly draining: boolean;
+  readonly models: Readonly<Record<string, { readonly ready: number; readonly workers: number }>>;
+  /** Why each worker that takes no requests does not. */
+  readonly notReady: Readonly<Record<string, string>>;
+}
+
+export function readiness(core: RouterCore, draining: boolean): Readiness {
+  const groups = core.fleet.models().map((model) => core.fleet.group(model)!);
+  const notReady: Record<string, string> = {};
+  for (const worker of core.fleet.workers()) {
+    const why = core.fleet.whyNot(worker);
+    if (why !== undefined) notReady[worker.id] = why;
+  }
+  return {
+    ready: !draining && groups.some((group) => group.ready.length > 0),
+    draining,
+    models: Object.fromEntries(groups.map((g) => [g.model, { ready: g.ready.length, workers: g.workers.length }])),
+    notReady,
+  };
+}
+
+/** `/v1/cgn/status`: what the router knows, for `cgn status`, `cgn top` and the dashboard. */
+export function status(core: RouterCore, nodeId: string, draining: boolean, extras: AdminExtras | undefined): object {
+  return {
+    node: nodeId,
+    draining,
+    policy: core.settings.policy,
+    models: core.fleet.models().map((model) => modelStatus(core, model, extras)),
+    workers: core.fleet.workers().map((worker) => workerStatus(core, worker)),
+    ...(extras?.sources === undefined ? {} : { sources: extras.sources() }),
+  };
+}
+
+function modelStatus(core: RouterCore, model: string, extras: AdminExtras | undefined): object {
+  const group = core.fleet.group(model);
+  const problem = extras?.templates?.()[model];
+  return {
+    model,
+    workers: group?.workers.length ?? 0,
+    ready: group?.ready.length ?? 0,
+    running: core.admissions.running(model),
+    queued: core.admissions.queued(model),
+    bytesPerToken: core.learning.ratio(model, true).bytesPerToken(),
+    ...(problem === undefined ? {} : { problem }),
+  };
+}
+
+function workerStatus(core: RouterCore, worker: WorkerInfo): object {
+  const load = core.loads.of(worker.id);
+  const takes = core.fleet.whyNot(worker);
+  return {
+    id: worker.id,
+    node: worker.node,
+    kind: worker.kind,
+    url: worker.url,
+    models: worker.models,
+    role: worker.role,
+    state: worker.state,
+    reason: worker.reason,
+    epoch: worker.epoch,
+    takesRequests: takes === undefined,
+    ...(takes === undefined ? {} : { whyNot: takes }),
+    ...(worker.blockTokens === undefined ? {} : { blockTokens: worker.blockTokens }),
+    kv: worker.kv.type,
+    load: { inFlight: load.inFlight, queuedTokens: load.queuedTokens, streams: load.streams },
+    rates: core.learning.rates(worker.id, worker.models[0] ?? ""),
+    cache: core.metrics.cacheOf(worker.id),
+  };
+}
