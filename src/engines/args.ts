@@ -167,14 +167,23 @@ function setsArg(written: string, a: Arg, rules: ComposeRules): boolean {
   return a.values.length === 0 && a.names.some((name) => written === `--no-${name.slice(2)}`);
 }
 
-/** Dotted flags each set one key, so all of them stay. */
+/**
+ * Dotted flags each set one key, so all of them stay. Of flags that cgn does not know only switches are settled here
+ * (`--x`, `--no-x`: an engine's default `extra_args` may hold what a model's undo), since others may be meant to repeat.
+ */
 function lastOfEach(args: readonly Arg[], flags: readonly UserFlag[], rules: ComposeRules): UserFlag[] {
   const ownerOf = (flag: UserFlag): Arg | undefined => args.find((a) => setsArg(flag.name, a, rules));
   return flags.filter((flag, i) => {
     const owner = ownerOf(flag);
-    if (owner === undefined || isDotted(flag.name)) return true;
+    if (isDotted(flag.name)) return true;
+    if (owner === undefined) return !flags.slice(i + 1).some((later) => isSameSwitch(flag, later));
     return !flags.slice(i + 1).some((later) => !isDotted(later.name) && ownerOf(later) === owner);
   });
+}
+
+function isSameSwitch(a: UserFlag, b: UserFlag): boolean {
+  if (!a.name.startsWith("--") || a.values.length > 0 || b.values.length > 0) return false;
+  return a.name.replace(/^--no-/, "--") === b.name.replace(/^--no-/, "--");
 }
 
 function userReason(flag: UserFlag, replaced: readonly Arg[], rules: ComposeRules): PlanReason {

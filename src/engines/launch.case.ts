@@ -3,6 +3,7 @@ import { ROLES } from "../core/engine-kind.ts";
 import { isCgnError } from "../core/errors.ts";
 import { KV_OFFLOADS } from "../core/kv-offload.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
+import { parseUserArgs } from "./args.ts";
 import { type Engine, type LaunchInput, type ModelSpec, SIDE_PORTS } from "./engine.ts";
 import { SAMPLE_MODEL, SAMPLE_SLOT, sampleInput } from "./sample-input.ts";
 
@@ -67,6 +68,12 @@ const CASES = {
     const { argv } = s.launch(withExtra("--port", "8000", "--host", "127.0.0.1"));
     expect(argv.filter((word) => word === "--port")).toHaveLength(1);
     expect(argv.filter((word) => word === "--host")).toHaveLength(1);
+  },
+  "has one of each flag when the user writes any that it renders": (s) => {
+    for (const flag of parseUserArgs(s.launch().argv).filter(({ name }) => name.startsWith("--"))) {
+      const same = parseUserArgs(s.launch(withExtra(...flag.words)).argv).filter(({ name }) => name === flag.name);
+      expect(same, flag.name).toHaveLength(1);
+    }
   },
   "passes on flags that it does not know": (s) => {
     const { argv } = s.launch(withExtra("--some-new-flag", "7"));
