@@ -12,8 +12,14 @@ export interface FrameRow {
 
 /** A row of `requests.jsonl`. */
 export type RequestRow =
-  /** The engine was (re)started; its `argv`, where known. */
-  | { readonly t: number; readonly kind: "phase"; readonly phase: string; readonly argv: readonly string[] }
+  /** The engine was (re)started; its kind and `argv`, where known. */
+  | {
+      readonly t: number;
+      readonly kind: "phase";
+      readonly phase: string;
+      readonly engine: string | undefined;
+      readonly argv: readonly string[];
+    }
   | { readonly t: number; readonly kind: "begin"; readonly n: number }
   | {
       readonly t: number;
@@ -90,7 +96,8 @@ function requestOf(row: Json, at: string): RequestRow {
   }
   if (kind === "phase") {
     const argv = Array.isArray(row["argv"]) ? row["argv"].map(String) : [];
-    return { t, kind, phase: String(row["phase"]), argv };
+    const engine = typeof row["engine"] === "string" ? row["engine"] : undefined;
+    return { t, kind, phase: String(row["phase"]), engine, argv };
   }
   if (kind === "reset_prefix_cache") return { t, kind };
   if (kind !== "chat") return { t, kind: "other" };

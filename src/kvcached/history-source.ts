@@ -13,6 +13,11 @@ export interface HistorySource {
 const FIRST_BYTES_PER_TOKEN = 4;
 /** How far a report may lie below the prediction before what was believed is cut: rounding at turn ends is no loss. */
 const TOLERANCE_TOKENS = 4;
+/**
+ * A report below the prediction proves a loss only when at least this share of the prompt was promised: for less, an engine
+ * may choose an empty slot although the other past is still there (llama-server takes a slot from a similarity of 0.1 on).
+ */
+const PROOF_SHARE = 0.5;
 
 /**
  * Know an engine's cache from what was sent to it, for engines without KV events. Token counts stand at turn ends, as the
@@ -32,7 +37,8 @@ export function createHistorySource(index: PrefixIndex, slot: WorkerSlot): Histo
       const { root, prompt, promptTokens, cachedTokens, predictedTokens } = outcome;
       if (prompt.length === 0) return;
       // Before the record: it tells of this request's own past, the report of what others left.
-      if (cachedTokens !== undefined && predictedTokens > cachedTokens + TOLERANCE_TOKENS) {
+      const proof = predictedTokens >= PROOF_SHARE * (promptTokens ?? guess(prompt.length));
+      if (cachedTokens !== undefined && proof && predictedTokens > cachedTokens + TOLERANCE_TOKENS) {
         index.correct(slot, root, prompt, cachedTokens, since);
       }
       if (promptTokens !== undefined) {

@@ -1,0 +1,47 @@
+import { randomInt } from "node:crypto";
+import { resolve } from "node:path";
+import { CgnError } from "../core/errors.ts";
+import { GIB } from "../core/units.ts";
+import { verifyFolder } from "../kvcached/verify-folder.ts";
+import type { Command } from "./command.ts";
+
+/** `cgn kv verify`: is what we predict what the engine reported? */
+export const kvVerifyCommand: Command = {
+  name: "kv verify",
+  about: "replay a capture against the index and compare predicted with reported cached tokens",
+  examples: [
+    "cgn kv verify capture/ --tokenizer /models/m",
+    "cgn kv verify capture/ --tokenizer /models/m --agent-notices --json",
+  ],
+  positionals: [{ name: "dir", about: "folder of a capture (frames.jsonl, requests.jsonl)", required: true }],
+  options: {
+    tokenizer: {
+      type: "string",
+      value: "DIR",
+      about: "folder (or GGUF) with the model's vocabulary and chat template",
+    },
+    "agent-notices": { type: "boolean", about: "tell restarts and cache resets at once, as the agent does" },
+    json: { type: "boolean", about: "print JSON" },
+  },
+  async run({ options, positionals }, cli) {
+    const [dir] = positionals;
+    if (dir === undefined)
+      throw new CgnError("BAD_INVOCATION", "Cannot verify: no capture is named. Say cgn kv verify DIR", {});
+    const tokenizer = options["tokenizer"];
+    const report = await verifyFolder({
+      dir: resolve(cli.cwd, dir),
+      ...(typeof tokenizer === "string" ? { tokenizer: resolve(cli.cwd, tokenizer) } : {}),
+      agentNotices: options["agentNotices"] === true,
+      env: cli.env,
+      capBytes: 4 * GIB,
+      seed: randomInt(2 ** 32),
+    });
+    if (options["json"]) cli.out(JSON.stringify(report));
+    else {
+      cli.out(`${report.requests} requests: ${report.exact} exact, ${report.explained} explained by the capture`);
+      for (const m of report.missed)
+        cli.out(`request ${m.n}: predicted ${m.predicted}, reported ${m.reported}: ${m.reason}`);
+    }
+    return report.exact + report.explained === report.requests ? 0 : 1;
+  },
+};

@@ -1,0 +1,45 @@
+import { runKvcached } from "../kvcached/daemon.ts";
+import { createStderrLog } from "../telemetry/log.ts";
+import { followAgent } from "../wire/agent-client.ts";
+import { CONFIG_OPTIONS, type Command } from "./command.ts";
+import { loadForCommand, type Shortcuts } from "./load-config.ts";
+
+/** `cgn kvcached`: the prefix index as a process of its own. */
+export const kvcachedCommand: Command = {
+  name: "kvcached",
+  about: "run the prefix index on its own, for routers and other gateways",
+  examples: [
+    "cgn kvcached --config cgn.toml",
+    "cgn kvcached --uds /tmp/kv.sock --listen 127.0.0.1:7071",
+    "curl --unix-socket /tmp/kv.sock -H 'content-type: application/json' -d '{}' http://x/cgn.kv.v1.PrefixIndex/Stats",
+  ],
+  options: {
+    ...CONFIG_OPTIONS,
+    uds: { type: "string", value: "PATH", about: "Unix socket to listen on ([kv].uds)" },
+    listen: { type: "string", value: "HOST:PORT", about: "TCP address to listen on ([kv].listen)" },
+    agent: { type: "string[]", value: "URL", about: "follow this agent's engines, besides those that register" },
+  },
+  async run({ options }, cli) {
+    const given = { "kv.uds": options["uds"], "kv.listen": options["listen"] };
+    const shortcuts: Shortcuts = Object.fromEntries(
+      Object.entries(given)
+        .filter(([, value]) => typeof value === "string")
+        .map(([key, value]) => [key, { flag: `--${key.slice(3)}`, value: value as string }]),
+    );
+    const settings = loadForCommand(options, cli, shortcuts);
+    const log = createStderrLog({ color: cli.color });
+    const daemon = await runKvcached(settings, { clock: cli.clock, log, env: cli.env });
+    const agents = ((options["agent"] as readonly string[] | undefined) ?? []).map((url) =>
+      followAgent({ address: { url }, clock: cli.clock }),
+    );
+    for (const agent of agents) daemon.service.follow(agent);
+    cli.err(`kvcached listens on ${settings.kv.uds} and ${settings.kv.listen.host}:${daemon.port}`);
+    await new Promise<void>((resolve) => {
+      if (cli.signal.aborted) resolve();
+      cli.signal.addEventListener("abort", () => resolve(), { once: true });
+    });
+    for (const agent of agents) agent.close();
+    await daemon.close();
+    return 0;
+  },
+};

@@ -1,0 +1,90 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { isCgnError } from "../core/errors.ts";
+import { workerId } from "../core/ids.ts";
+import { findEngine } from "../engines/registry.ts";
+import { applyEvents } from "../kvindex/apply-events.ts";
+import { createPrefixIndex } from "../kvindex/run-index.ts";
+import { readCapture } from "./capture-rows.ts";
+import { readReplyFrames } from "./event-frames.ts";
+import { initialSource, type SourceInput } from "./source-state.ts";
+import { stepSource } from "./source-step.ts";
+import { readJson, SMOLLM2, VLLM_RUNS, vllmRun } from "./testing/fixtures.ts";
+import { verifyFolder } from "./verify-folder.ts";
+import { createVocabularies } from "./vocabularies.ts";
+
+const MIB = 2 ** 20;
+const home = await mkdtemp(join(tmpdir(), "cgn-verify-"));
+afterAll(() => rm(home, { recursive: true }));
+const verify = (dir: string, agentNotices: boolean) =>
+  verifyFolder({ dir, tokenizer: SMOLLM2, agentNotices, env: {}, capBytes: 64 * MIB, seed: 1 });
+
+describe("verifyFolder", () => {
+  for (const run of VLLM_RUNS) {
+    it(`verifyFolder() predicts vLLM's cached tokens, but where it had not yet said that its cache is empty (${run})`, async () => {
+      const report = await verify(vllmRun(run), false);
+      expect(report).toMatchObject({ requests: 16, exact: 14, explained: 2 });
+      expect(report.missed.map((m) => [m.n, m.predicted, m.reported])).toEqual([
+        [13, 96, 0],
+        [14, 96, 0],
+      ]);
+      expect(report.missed[0]?.reason).toContain("reset");
+      expect(report.missed[1]?.reason).toContain("restarted");
+    });
+
+    it(`verifyFolder() predicts all of them with what the agent knows (${run})`, async () => {
+      expect(await verify(vllmRun(run), true)).toEqual({ requests: 16, exact: 16, explained: 0, missed: [] });
+    });
+  }
+
+  it("verifyFolder() names file and line of what it cannot read", async () => {
+    await writeFile(join(home, "frames.jsonl"), '{"t":1,"seq":0,"topic":"","payload_b64":""}\n\n{"t":1}\n');
+    await writeFile(join(home, "requests.jsonl"), "");
+    await expect(verify(home, false)).rejects.toThrow(/frames\.jsonl:3: seq is no count/);
+    await expect(verify(join(home, "none"), false)).rejects.toSatisfy((e) => isCgnError(e, "CAPTURE_INVALID"));
+    await writeFile(join(home, "frames.jsonl"), "");
+    await expect(verify(home, false)).rejects.toThrow(/no request has reported cached tokens/);
+  });
+});
+
+describe("a captured run through the source", () => {
+  it("stepSource() gives the same index for replay before live and live before replay", async () => {
+    const dir = vllmRun("sha256_cbor-seed0-int");
+    const { frames, requests } = await readCapture(dir);
+    const decode = findEngine("vllm").decodeEvents as NonNullable<ReturnType<typeof findEngine>["decodeEvents"]>;
+    const text = await createVocabularies({}).of({ models: [], tokenizer: { dir: SMOLLM2 } });
+    const live = frames.slice(0, 12).map((f): SourceInput => ({ type: "live", seq: f.seq, batch: decode(f.payload) }));
+    const replies = readJson<{ replies: string[][] }>(join(dir, "replay_all.json")).replies.map(
+      (reply): SourceInput => {
+        const read = readReplyFrames(reply.map((frame) => Buffer.from(frame, "base64")));
+        if (read.kind !== "message") return { type: "replay-end", request: 1 };
+        return { type: "reply", request: 1, seq: read.seq, batch: decode(read.payload) };
+      },
+    );
+    const prompts = requests.flatMap((row) => (row.kind === "chat" ? [text.renderer?.render(row.body)] : []));
+    const held = (inputs: readonly SourceInput[]) => {
+      const index = createPrefixIndex({ capBytes: 64 * MIB, seed: 1 });
+      const slot = index.addWorker(workerId("w"));
+      let state = initialSource(true, 0);
+      for (const input of inputs) {
+        const [next, ...effects] = stepSource(state, input, 0);
+        state = next;
+        for (const e of effects) {
+          if (e.do === "clear") index.clearWorker(slot);
+          if (e.do === "apply") applyEvents(index, slot, e.batch, (ids, n) => text.vocabulary.decodeBlocks(ids, n));
+        }
+      }
+      expect(state).toMatchObject({ at: "live", next: 12 });
+      return prompts.map((p) => (p !== undefined && "bytes" in p ? (index.match("", p.bytes)[0]?.blocks ?? 0) : -1));
+    };
+    const connected: SourceInput = { type: "connected" };
+    const replayFirst = held([connected, ...replies, ...live]);
+    expect(held([connected, ...live, ...replies])).toEqual(replayFirst);
+    expect(
+      held([connected, ...live.slice(0, 6), ...replies.slice(0, 9), ...live.slice(6), ...replies.slice(9)]),
+    ).toEqual(replayFirst);
+    expect(Math.max(...replayFirst)).toBeGreaterThan(0);
+  });
+});

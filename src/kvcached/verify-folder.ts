@@ -1,0 +1,45 @@
+import { ENGINE_KINDS, type EngineKind } from "../core/engine-kind.ts";
+import { CgnError } from "../core/errors.ts";
+import { findEngine } from "../engines/registry.ts";
+import { createPrefixIndex } from "../kvindex/run-index.ts";
+import { type Capture, readCapture } from "./capture-rows.ts";
+import { type VerifyReport, verifyCapture } from "./verify.ts";
+import { createVocabularies } from "./vocabularies.ts";
+
+export interface VerifyFolderOptions {
+  readonly dir: string;
+  /** Folder or GGUF of the model; not needed for a capture without content. */
+  readonly tokenizer?: string;
+  readonly agentNotices: boolean;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly capBytes: number;
+  readonly seed: number;
+}
+
+/**
+ * Verify a capture folder.
+ * @throws CgnError CAPTURE_INVALID, MODEL_NOT_FOUND, BAD_INVOCATION when a tokenizer is needed and none is named
+ */
+export async function verifyFolder(options: VerifyFolderOptions): Promise<VerifyReport> {
+  const capture = await readCapture(options.dir);
+  const { tokenizer } = options;
+  if (tokenizer === undefined) {
+    const right = "Say --tokenizer DIR, the folder with tokenizer.json and the chat template";
+    throw new CgnError("BAD_INVOCATION", `Cannot verify ${options.dir}: no tokenizer is named. ${right}`, {});
+  }
+  const text = await createVocabularies(options.env).of({ models: [tokenizer], tokenizer: { dir: tokenizer } });
+  const decode = findEngine(kindOf(capture)).decodeEvents;
+  if (decode === undefined)
+    throw new CgnError("CAPTURE_INVALID", `Cannot verify ${options.dir}: its engine publishes no events`, {});
+  const index = createPrefixIndex({ capBytes: options.capBytes, seed: options.seed });
+  return verifyCapture({ capture, text, decode, index, agentNotices: options.agentNotices });
+}
+
+/** The engine that a capture's first phase names, or whose command line it holds; else the first that publishes events. */
+function kindOf(capture: Capture): EngineKind {
+  const phase = capture.requests.find((row) => row.kind === "phase");
+  const named = ENGINE_KINDS.find(
+    (kind) => phase?.kind === "phase" && (phase.engine === kind || phase.argv.includes(kind)),
+  );
+  return named ?? ENGINE_KINDS.find((kind) => findEngine(kind).decodeEvents !== undefined) ?? ENGINE_KINDS[0];
+}
