@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readSglangArgv } from "../sim/wire/sglang-argv.ts";
 import type { SimDeps } from "../sim/wire/sim-engine.ts";
-import type { SimOptions } from "../sim/wire/sim-options.ts";
+import { SIMULATED_VERSIONS, type SimOptions } from "../sim/wire/sim-options.ts";
 import { type SimServer, startSim } from "../sim/wire/sim-server.ts";
 import { readVllmArgv } from "../sim/wire/vllm-argv.ts";
 import type { CliContext, Command, Values } from "./command.ts";
@@ -49,6 +49,10 @@ export const simCommand: Command = {
     const own = positionals.length === 0;
     const argv = own ? engineArgv(kind, options) : positionals;
     const read = kind === "vllm" ? readVllmArgv : readSglangArgv;
+    if (argv.length === 1 && argv[0] === "--version") {
+      cli.out(SIMULATED_VERSIONS[kind]);
+      return 0;
+    }
     // Resetting the cache is what one starts a simulator by hand for.
     return serve({ ...read(argv, cli.env), ...(own ? { devMode: true } : {}) }, cli);
   },
@@ -108,6 +112,7 @@ async function serve(options: SimOptions, cli: CliContext): Promise<number> {
     clock: cli.clock,
     newId: () => randomUUID().replaceAll("-", ""),
     crash: () => process.kill(process.pid, "SIGKILL"),
+    exit: (code) => process.exit(code),
   };
   const stopped = new Promise<"stopped">((resolve) => {
     if (cli.signal.aborted) resolve("stopped");

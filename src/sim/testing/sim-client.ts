@@ -25,6 +25,7 @@ const deps: SimDeps = {
   },
   newId: () => (serial++).toString(16).padStart(32, "0"),
   crash: () => {},
+  exit: () => {},
 };
 
 const opened: { close(): unknown }[] = [];

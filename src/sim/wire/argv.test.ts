@@ -67,7 +67,7 @@ describe("the engines' command lines", () => {
     expect(said(["--max-model-len", "4096", "--num-gpu-blocks-override", "9"])).toContain(
       "larger than the KV cache (128 tokens",
     );
-    expect(said(["--sim-fault", "melt"])).toContain("kind is one of crash, hang");
+    expect(said(["--sim-fault", "melt"])).toContain("kind is one of crash, engine-crash, hang");
   });
 
   it("readSglangArgv() takes the module form, the subcommand and the flags alone", () => {

@@ -2,6 +2,8 @@
 export type Fault =
   /** The process ends at once, as by SIGKILL. */
   | { readonly kind: "crash" }
+  /** vLLM's EngineCore dies under its API server: health 503, streams end with an error, exit 0 after 3.6 s (0.32.0). */
+  | { readonly kind: "engine-crash" }
   /** Accepts requests and never answers; `for` says which ones (default all). */
   | { readonly kind: "hang"; readonly for?: "all" | "generation" }
   /** Every step takes `factor` times as long. */
@@ -21,6 +23,7 @@ export type Fault =
 
 export const FAULT_KINDS = [
   "crash",
+  "engine-crash",
   "hang",
   "slow",
   "drop-events",

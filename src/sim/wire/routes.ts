@@ -20,7 +20,7 @@ export interface Dialect {
   newId(chat: boolean, exchange: Exchange, engine: SimEngine): string;
   refusal(refusal: Refusal): { readonly status: number; readonly body: object };
   failure(status: number, message: string): { readonly status: number; readonly body: object };
-  /** What a request gets while the engine drains. */
+  /** What a request gets while the engine drains, or is dead. */
   draining(): { readonly status: number; readonly body: object };
 }
 
@@ -29,7 +29,7 @@ export function generationRoute(kind: "chat" | "completion", dialect: Dialect): 
   return async (exchange, engine) => {
     const refuse = (answer: { status: number; body: object }): void => exchange.sendJson(answer.status, answer.body);
     if (engine.hangs(true)) return;
-    if (engine.phase === "draining") return refuse(dialect.draining());
+    if (engine.phase !== "ready") return refuse(dialect.draining());
     if (engine.takeError()) return refuse(dialect.failure(500, "Internal server error"));
     const body = await bodyOf(exchange);
     if (body instanceof Error) return refuse(dialect.refusal({ why: "malformed", message: body.message, param: null }));

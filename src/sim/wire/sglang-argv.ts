@@ -2,7 +2,7 @@ import { fail, type ParsedArgs, parseArgs } from "./argparse.ts";
 import type { KvEndpoints } from "./kv-publisher.ts";
 import { checkSglang, SGLANG_FLAGS, SGLANG_PROGRAM } from "./sglang-flags.ts";
 import { parseJson, readSimFlags, settleSizes } from "./sim-flags.ts";
-import type { SimOptions } from "./sim-options.ts";
+import { SIMULATED_VERSIONS, type SimOptions } from "./sim-options.ts";
 
 const PROGRAM = SGLANG_PROGRAM;
 
@@ -31,7 +31,7 @@ export function readSglangArgv(argv: readonly string[], env: Readonly<Record<str
   const prefixCaching = text("disable-radix-cache") === undefined;
   return {
     kind: "sglang",
-    version: "0.5.23",
+    version: SIMULATED_VERSIONS.sglang,
     host: text("host") ?? "127.0.0.1",
     port: int("port", 30_000),
     models: [name],

@@ -5,6 +5,7 @@ import { encodeBatch } from "./kv-encode.ts";
 import { KvPublisher } from "./kv-publisher.ts";
 import type { Active } from "./run-generation.ts";
 import type { SimOptions } from "./sim-options.ts";
+import { vllmError } from "./vllm-bodies.ts";
 
 /** What a simulated engine needs of the machine. */
 export interface SimDeps {
@@ -13,9 +14,15 @@ export interface SimDeps {
   newId(): string;
   /** End the process as SIGKILL does. */
   crash(): void;
+  /** End the process in order. */
+  exit(code: number): void;
 }
 
-export type Phase = "loading" | "ready" | "draining";
+/** `dead`: the API answers, the engine behind it is gone. */
+export type Phase = "loading" | "ready" | "draining" | "dead";
+
+/** How long vLLM's API server outlives its engine (seen on 0.32.0). */
+const OUTLIVES_MS = 3_600;
 
 /** One simulated engine without its HTTP: model, events, faults, what is under way. */
 export class SimEngine {
@@ -55,6 +62,9 @@ export class SimEngine {
     switch (fault.kind) {
       case "crash":
         this.deps.crash();
+        return;
+      case "engine-crash":
+        this.#die();
         return;
       case "hang":
         this.#hang = fault.for ?? "all";
@@ -100,6 +110,12 @@ export class SimEngine {
     return this.#cut.chunks;
   }
 
+  /** Whatever is under way ends with vLLM's internal error. */
+  failAll(message: string): void {
+    const body = vllmError(500, "InternalServerError", message);
+    for (const active of [...this.active]) active.fail(500, body);
+  }
+
   ended(active: Active): void {
     this.active.delete(active);
     if (this.active.size === 0) this.#onIdle?.();
@@ -115,6 +131,18 @@ export class SimEngine {
         resolve(true);
       };
     });
+  }
+
+  /** An SGLang whose child fails kills itself; a vLLM lingers, and its exit code does not tell. */
+  #die(): void {
+    if (this.options.kind === "sglang") {
+      this.deps.crash();
+      return;
+    }
+    this.phase = "dead";
+    this.loop.freeze();
+    this.failAll("EngineCore encountered an issue. See stack trace (above) for the root cause.");
+    this.deps.clock.after(OUTLIVES_MS, () => this.deps.exit(0));
   }
 
   #clearFaults(): void {

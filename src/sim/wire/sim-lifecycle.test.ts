@@ -1,5 +1,17 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { chat, closeAll, post, startTracked, until, vllm } from "../testing/sim-client.ts";
+import {
+  chat,
+  closeAll,
+  eventsFlag,
+  freePort,
+  post,
+  replayFrom,
+  startTracked,
+  subscribe,
+  subscribed,
+  until,
+  vllm,
+} from "../testing/sim-client.ts";
 
 afterEach(closeAll);
 
@@ -38,6 +50,50 @@ describe("a simulated vLLM's life", () => {
     await post(server, "/sim/fault", { kind: "clear" });
     expect((await post(server, "/v1/chat/completions", chat("x"))).status).toBe(200);
     expect((await post(server, "/sim/fault", { kind: "melt" })).status).toBe(400);
+  });
+
+  it("engine-crash: health 503, a stream ends with an error event, new requests get 500", async () => {
+    const server = await vllm([], "default");
+    const stream = chat("x", { stream: true, max_tokens: 5000, ignore_eos: true });
+    const running = post(server, "/v1/chat/completions", stream);
+    await until(() => server.engine.active.size === 1);
+    await post(server, "/sim/fault", { kind: "engine-crash" });
+    expect((await running).text).toMatch(/data: \{"error":.*\n\ndata: \[DONE\]\n\n$/);
+    expect((await fetch(`${server.url}/health`)).status).toBe(503);
+    expect((await post(server, "/v1/chat/completions", chat("y"))).status).toBe(500);
+  });
+
+  it("full-cache: a request waits until the fault is cleared; slow stretches every step", async () => {
+    const server = await vllm();
+    await post(server, "/sim/fault", { kind: "full-cache" });
+    const waiting = post(server, "/v1/chat/completions", chat("x"));
+    await until(() => server.engine.loop.model.waiting === 1);
+    await post(server, "/sim/fault", { kind: "clear" });
+    expect((await waiting).status).toBe(200);
+    await post(server, "/sim/fault", { kind: "slow", factor: 7 });
+    expect(server.engine.loop.model.slowdown).toBe(7);
+  });
+
+  it("drop-events and reorder-events change what is sent live, not what is replayed", async () => {
+    const [port, replay] = [await freePort(), await freePort()];
+    const server = await vllm(eventsFlag(port, replay));
+    const sub = subscribe(port);
+    await subscribed(server, sub);
+    const say = (text: string) => post(server, "/v1/chat/completions", chat(text.repeat(40), { max_tokens: 1 }));
+    await post(server, "/sim/fault", { kind: "drop-events", count: 1 });
+    await say("a");
+    await post(server, "/sim/fault", { kind: "reorder-events" });
+    await say("b");
+    await say("c");
+    const last = BigInt(server.engine.publisher!.nextSeq - 1);
+    const live: bigint[] = [];
+    while (!live.includes(last - 1n)) live.push((await sub.receive())[1]!.readBigUInt64BE());
+    expect(live.slice(-2)).toEqual([last, last - 1n]);
+    expect(live).not.toContain(last - 2n);
+    const replayed = (await replayFrom(replay, last - 2n)).map((frames) =>
+      Buffer.from(frames[2]!, "base64").readBigUInt64BE(),
+    );
+    expect(replayed.slice(0, 3)).toEqual([last - 2n, last - 1n, last]);
   });
 
   it("refuses to start on a taken port", async () => {

@@ -4,6 +4,9 @@ import type { Fault } from "./faults.ts";
 import type { KvEncoding } from "./kv-encode.ts";
 import type { KvEndpoints } from "./kv-publisher.ts";
 
+/** The engine versions that are simulated: what they answer and how they parse was recorded from these. */
+export const SIMULATED_VERSIONS = { vllm: "0.32.0", sglang: "0.5.23" } as const;
+
 /** Everything that decides how a simulated engine behaves. Made from an engine's own command line, or from `cgn sim`'s flags. */
 export interface SimOptions {
   readonly kind: "vllm" | "sglang";

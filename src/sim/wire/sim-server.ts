@@ -99,8 +99,7 @@ async function terminate(server: Server, engine: SimEngine): Promise<void> {
     await closed(server);
   } else {
     if (!(await engine.idle(graceS * 1000))) {
-      const body = vllmError(500, "InternalServerError", "EngineCore was shut down while the request was running");
-      for (const active of [...engine.active]) active.fail(500, body);
+      engine.failAll("EngineCore was shut down while the request was running");
     }
     server.closeIdleConnections();
     await closed(server, engine);

@@ -1,7 +1,7 @@
 import { type FlagTable, fail, type ParsedArgs, parseArgs } from "./argparse.ts";
 import type { KvEndpoints } from "./kv-publisher.ts";
 import { parseJson, readSimFlags, SIM_FLAGS, settleSizes } from "./sim-flags.ts";
-import type { SimOptions } from "./sim-options.ts";
+import { SIMULATED_VERSIONS, type SimOptions } from "./sim-options.ts";
 
 const PROGRAM = "vllm serve";
 
@@ -141,7 +141,7 @@ export function readVllmArgv(argv: readonly string[], env: Readonly<Record<strin
   const hashSeed = env["PYTHONHASHSEED"];
   return {
     kind: "vllm",
-    version: "0.32.0",
+    version: SIMULATED_VERSIONS.vllm,
     host: text("host") ?? "127.0.0.1",
     port: int("port", 8000),
     models: namesOf(args, modelPath),

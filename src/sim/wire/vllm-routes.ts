@@ -41,7 +41,7 @@ const devOnly =
 /** vLLM 0.32.0's surface, as far as it is simulated. */
 export const VLLM_ROUTES: RouteTable = {
   // 200 during a drain too: the real one's health does not tell.
-  "GET /health": (exchange) => exchange.sendText(200, ""),
+  "GET /health": (exchange, { phase }) => exchange.sendText(phase === "dead" ? 503 : 200, ""),
   "GET /ping": (exchange) => exchange.sendText(200, ""),
   "POST /ping": (exchange) => exchange.sendText(200, ""),
   "GET /version": (exchange, { options }) => exchange.sendJson(200, { version: options.version }),

@@ -1,0 +1,75 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createServer } from "node:net";
+import { afterEach, describe, expect, it } from "vitest";
+import { LAUNCHERS } from "./places.ts";
+
+const children: ChildProcess[] = [];
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+});
+
+/** A simulated engine in a process of its own, started as the agent would: its launcher in the engine's place. */
+function launch(name: string, argv: readonly string[]) {
+  const child = spawn(process.execPath, [`${LAUNCHERS}/${name}`, ...argv], { stdio: ["ignore", "ignore", "pipe"] });
+  children.push(child);
+  let said = "";
+  child.stderr.on("data", (part: Buffer) => (said += part.toString()));
+  const exit = new Promise<{ code: number | null; signal: string | null; said: string }>((resolve) => {
+    child.on("close", (code, signal) => resolve({ code, signal, said }));
+  });
+  return { child, exit };
+}
+
+async function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
+    });
+  });
+}
+
+/** Poll until it answers 200; at most ten seconds, since a loaded machine starts slowly. */
+async function ready(url: string): Promise<boolean> {
+  for (let i = 0; i < 200; i++) {
+    const res = await fetch(`${url}/health`).catch(() => undefined);
+    if (res?.status === 200) return true;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return false;
+}
+
+const FLAGS = ["--served-model-name", "sim", "--sim-profile", "instant"];
+
+describe("cgn sim in a process of its own", () => {
+  it("sim-vllm.mjs serves, and ends with 0 on SIGTERM", { timeout: 20_000 }, async () => {
+    const port = await freePort();
+    const argv = ["serve", "m", "--port", String(port), "--shutdown-timeout", "5", ...FLAGS];
+    const { child, exit } = launch("sim-vllm.mjs", argv);
+    expect(await ready(`http://127.0.0.1:${port}`)).toBe(true);
+    const body = JSON.stringify({ model: "sim", messages: [{ role: "user", content: "hi" }], max_tokens: 4 });
+    const res = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", body });
+    expect(await res.json()).toMatchObject({ usage: { completion_tokens: 4 } });
+    child.kill("SIGTERM");
+    expect(await exit).toMatchObject({ code: 0 });
+  });
+
+  it("sim-sglang.mjs takes python's argv, and the fault crash ends it as SIGKILL does", {
+    timeout: 20_000,
+  }, async () => {
+    const port = await freePort();
+    const argv = ["-m", "sglang.launch_server", "--model-path", "m", "--port", String(port), ...FLAGS];
+    const { exit } = launch("sim-sglang.mjs", argv);
+    expect(await ready(`http://127.0.0.1:${port}`)).toBe(true);
+    const body = JSON.stringify({ kind: "crash" });
+    await fetch(`http://127.0.0.1:${port}/sim/fault`, { method: "POST", body }).catch(() => undefined);
+    expect(await exit).toMatchObject({ signal: "SIGKILL" });
+  });
+
+  it("an unknown flag ends with 2 and argparse's words", { timeout: 20_000 }, async () => {
+    const { exit } = launch("sim-vllm.mjs", ["serve", "m", "--swap-space", "4"]);
+    const { code, said } = await exit;
+    expect(code).toBe(2);
+    expect(said).toContain("vllm serve: error: unrecognized arguments: --swap-space 4");
+  });
+});
