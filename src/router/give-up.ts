@@ -22,10 +22,12 @@ export function giveUp(
   const status = held?.status ?? (failure.kind === "timeout" ? 504 : 502);
   record.outcome = { result: "upstream_error", status, error: error.message, totalMs };
   core.metrics.ended(record.model, "upstream_error", { totalMs, firstMs: totalMs });
-  if (held === undefined)
-    return sendError(res, error, { "x-request-id": exchange.id, "x-cgn-node": choice.worker.node });
-  res.writeHead(held.status, { ...held.headers, "content-length": String(held.body.length) });
-  res.end(held.body);
+  if (held === undefined) {
+    sendError(res, error, { "x-request-id": exchange.id, "x-cgn-node": choice.worker.node });
+  } else {
+    res.writeHead(held.status, { ...held.headers, "content-length": String(held.body.length) });
+    res.end(held.body);
+  }
 }
 
 function failureError(
