@@ -1,0 +1,92 @@
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { endGroup, isThere, processStat, signalProcess } from "./signals.ts";
+import type { Exit, ProcessHandle } from "./spawn.ts";
+
+/** What is remembered of a process that may outlive its agent (`keep_engines`). */
+export interface KeptProcess {
+  readonly pid: number;
+  /** When the kernel started it, as the kernel says it: tells a reused pid from the process. */
+  readonly startTime: string;
+  /** Of command and environment: another one means that the configuration changed. */
+  readonly fingerprint: string;
+  readonly epoch: number;
+}
+
+/** Written by rename, so that a reader never sees half of it. */
+export function writePidFile(path: string, kept: KeptProcess): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(`${path}.new`, `${JSON.stringify(kept)}\n`, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** The process of a pid file, if that very process still runs; else undefined, and the stale file is removed. */
+export function readPidFile(path: string): KeptProcess | undefined {
+  try {
+    const kept = JSON.parse(readFileSync(path, "utf8")) as KeptProcess;
+    if (Number.isInteger(kept.pid) && kept.pid > 1 && processStartTime(kept.pid) === kept.startTime) return kept;
+  } catch {
+    // No file, or not ours: the same as none.
+  }
+  rmSync(path, { force: true });
+  return undefined;
+}
+
+/** Hash of a command and its environment. Secrets go in only as a hash. */
+export function launchFingerprint(argv: readonly string[], env: Readonly<Record<string, unknown>>): string {
+  const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1));
+  return createHash("sha256")
+    .update(JSON.stringify([argv, sorted]))
+    .digest("hex");
+}
+
+/** The kernel's start time of a process; undefined when there is none, or only a zombie. */
+export function processStartTime(pid: number): string | undefined {
+  try {
+    if (process.platform === "linux") {
+      const stat = processStat(pid);
+      return stat === undefined || stat.state === "Z" ? undefined : stat.startTicks;
+    }
+    const said = execFileSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], { encoding: "utf8" }).trim();
+    return said === "" || said.startsWith("Z") ? undefined : said.replace(/^\S+\s+/, "");
+  } catch {
+    return undefined;
+  }
+}
+
+/** How often a process that is not our child is looked at. */
+const WATCH_MS = 300;
+
+/** A handle on a process that another agent started. Its exit status cannot be known. */
+export function adoptProcess(kept: KeptProcess): ProcessHandle {
+  let released = false;
+  const exited = (async (): Promise<Exit> => {
+    while (!released && processStartTime(kept.pid) === kept.startTime) {
+      await new Promise((resolve) => setTimeout(resolve, WATCH_MS));
+    }
+    if (released) return new Promise(() => {});
+    await endGroup(kept.pid);
+    return {};
+  })();
+  return {
+    pid: kept.pid,
+    exited,
+    terminate: () => signalProcess(kept.pid, "SIGTERM"),
+    kill: () => signalProcess(-kept.pid, "SIGKILL"),
+    release: () => {
+      released = true;
+    },
+  };
+}
+
+/** End a kept process whose configuration is no longer the wanted one: SIGTERM, a grace, SIGKILL to its group. */
+export async function endKept(kept: KeptProcess, graceMs: number): Promise<void> {
+  signalProcess(kept.pid, "SIGTERM");
+  for (let waited = 0; waited < graceMs && isThere(kept.pid); waited += 100) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    if (processStartTime(kept.pid) !== kept.startTime) break;
+  }
+  await endGroup(kept.pid);
+}

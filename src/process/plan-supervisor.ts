@@ -1,0 +1,199 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { dirname, join } from "node:path";
+import { CgnError } from "../core/errors.ts";
+import type { LaunchPlan, PlanFile, PlanSidecar } from "../core/launch-plan.ts";
+import type { Policy } from "./lifecycle.ts";
+import { preflight, requireCommand } from "./preflight.ts";
+import { type HttpReply, probeHttp } from "./probe.ts";
+import { resolveEnv } from "./secret-env.ts";
+import { type ProcessSpec, type ProcessStatus, Supervisor, type SupervisorDeps, type Verdict } from "./supervisor.ts";
+
+/** One launch plan to keep running on this host. */
+export interface PlanSpec {
+  /** The worker's id; also names its files (slashes become dashes). */
+  readonly name: string;
+  readonly plan: LaunchPlan;
+  readonly verdict: (reply: HttpReply) => "ready" | "loading" | "failed";
+  /** Wins over the plan's URL and path: `[agent].ready_probe_url`. Any 2xx is ready then. */
+  readonly probeUrl?: string;
+  /** How long requests may end before SIGTERM, for engines that cut them on it. */
+  readonly drainGraceMs: number;
+  readonly drained?: (signal: AbortSignal) => Promise<void>;
+  /** The environment that the plan's is laid over. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly logDir: string;
+  readonly maxLogBytes?: number;
+  /** Folder of pid files: processes outlive the agent and are found again. Absent: guarded. */
+  readonly keepIn?: string;
+  readonly policy?: Partial<Policy>;
+}
+
+/** An engine and its sidecars. */
+export interface PlanSupervisor {
+  start(): void;
+  settled(): Promise<ProcessStatus>;
+  /** The engine first, then its sidecars. */
+  stop(): Promise<void>;
+  release(): Promise<void>;
+  status(): ProcessStatus;
+  tail(count: number): readonly string[];
+  readonly logFile: string;
+  readonly droppedLogBytes: number;
+}
+
+const MAX_LOG_BYTES = 32 * 1024 * 1024;
+const PROBE_TIMEOUT_MS = 8_000;
+/** SGLang's `/health` runs a one-token request each time, so not more often. */
+const HEALTH_EVERY_MS = 5_000;
+const SIDECAR_GRACE_MS = 5_000;
+
+const POLICY: Omit<Policy, "readyMs" | "drainMs" | "graceMs"> = {
+  sickMs: 30_000,
+  stableMs: 60_000,
+  backoffMs: 250,
+  backoffMaxMs: 30_000,
+  maxAttempts: 6,
+  firstAttempts: 3,
+};
+
+/** The file that a process's output goes to. */
+export const logFileOf = (logDir: string, name: string): string => join(logDir, `${name.replaceAll("/", "-")}.log`);
+
+/**
+ * Keep a plan's engine running, its sidecars before it. A sidecar that dies is restarted alone; it outlives restarts of the
+ * engine, for what it caches is the reason to have it.
+ */
+export function supervisePlan(spec: PlanSpec, deps: SupervisorDeps): PlanSupervisor {
+  const { plan } = spec;
+  const sidecars = plan.sidecars.map((sidecar) => superviseSidecar(spec, sidecar, deps));
+  const heldPorts = new Set(plan.sidecars.map((sidecar) => sidecar.ready.tcpPort));
+  const engine = new Supervisor(
+    {
+      ...common(spec, spec.name),
+      argv: plan.argv,
+      env: () => resolveEnv(spec.env, plan.env),
+      async prepare(env) {
+        await preflight({ name: spec.name, plan, env, heldPorts });
+        await writePlanFiles(plan.files);
+        await startSidecars(sidecars);
+      },
+      check: () => checkEngine(spec),
+      ...(plan.ready.method === "POST" ? {} : { healthEveryMs: HEALTH_EVERY_MS }),
+      policy: planPolicy(spec),
+      ...(spec.drained === undefined ? {} : { drained: spec.drained }),
+    },
+    deps,
+  );
+  return {
+    start: () => engine.start(),
+    async settled() {
+      const status = await engine.settled();
+      if (status.at === "failed") await Promise.all(sidecars.map((sidecar) => sidecar.stop()));
+      return status;
+    },
+    async stop() {
+      const ended = engine.stop();
+      // A start that still waits for its sidecars ends with them.
+      if (engine.status().pid !== undefined) await ended;
+      await Promise.all([ended, ...sidecars.map((sidecar) => sidecar.stop())]);
+    },
+    async release() {
+      await Promise.all([engine, ...sidecars].map((process) => process.release()));
+    },
+    status: () => engine.status(),
+    tail: (count) => engine.tail(count),
+    logFile: logFileOf(spec.logDir, spec.name),
+    get droppedLogBytes() {
+      return engine.droppedLogBytes;
+    },
+  };
+}
+
+function planPolicy({ plan, drainGraceMs, policy }: PlanSpec): Policy {
+  const { graceMs, secondTermMs, drainsOnSigterm } = plan.stop;
+  return {
+    ...POLICY,
+    readyMs: plan.ready.timeoutMs,
+    drainMs: drainsOnSigterm ? 0 : drainGraceMs,
+    graceMs,
+    ...(secondTermMs === undefined ? {} : { secondTermMs }),
+    ...policy,
+  };
+}
+
+function common(spec: PlanSpec, name: string): Pick<ProcessSpec, "name" | "logFile" | "maxLogBytes" | "pidFile"> {
+  return {
+    name,
+    logFile: logFileOf(spec.logDir, name),
+    maxLogBytes: spec.maxLogBytes ?? MAX_LOG_BYTES,
+    ...(spec.keepIn === undefined ? {} : { pidFile: join(spec.keepIn, `${name.replaceAll("/", "-")}.pid.json`) }),
+  };
+}
+
+function superviseSidecar(spec: PlanSpec, sidecar: PlanSidecar, deps: SupervisorDeps): Supervisor {
+  const name = `${spec.name}/${sidecar.name}`;
+  const log = deps.log.child({ sidecar: sidecar.name });
+  return new Supervisor(
+    {
+      ...common(spec, name),
+      argv: sidecar.argv,
+      env: () => resolveEnv(spec.env, sidecar.env),
+      prepare: (env) => requireCommand(name, sidecar.argv, env),
+      check: async () => ((await canConnect(sidecar.ready.tcpPort)) ? "ready" : "loading"),
+      policy: { ...POLICY, readyMs: sidecar.ready.timeoutMs, drainMs: 0, graceMs: SIDECAR_GRACE_MS, ...spec.policy },
+    },
+    { ...deps, log, onChange: ({ at, reason }) => log.info("sidecar", { state: at, reason }) },
+  );
+}
+
+/** @throws CgnError of the first sidecar that cannot run */
+async function startSidecars(sidecars: readonly Supervisor[]): Promise<void> {
+  for (const sidecar of sidecars) sidecar.start();
+  for (const sidecar of sidecars) {
+    const { at, error, reason } = await sidecar.settled();
+    if (at !== "ready") throw error ?? new CgnError("ENGINE_NOT_READY", `Cannot start a sidecar: ${reason}`, {});
+  }
+}
+
+async function checkEngine({ plan, verdict, probeUrl }: PlanSpec): Promise<Verdict> {
+  const { path, method, body } = plan.ready;
+  const reply = await probeHttp({
+    url: probeUrl ?? `${plan.url}${path}`,
+    timeoutMs: PROBE_TIMEOUT_MS,
+    ...(probeUrl !== undefined || method === undefined ? {} : { method }),
+    ...(probeUrl !== undefined || body === undefined ? {} : { body }),
+  });
+  if (reply.timedOut) return "silent";
+  if (probeUrl === undefined) return verdict(reply);
+  return reply.status >= 200 && reply.status < 300 ? "ready" : "loading";
+}
+
+function canConnect(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: "127.0.0.1", port, timeout: 1_000 });
+    const end = (open: boolean) => () => {
+      socket.destroy();
+      resolve(open);
+    };
+    socket.once("connect", end(true)).once("error", end(false)).once("timeout", end(false));
+  });
+}
+
+/** @throws CgnError STORAGE_UNUSABLE */
+async function writePlanFiles(files: readonly PlanFile[]): Promise<void> {
+  for (const { path, mode, content } of files) {
+    try {
+      await mkdir(dirname(path), { recursive: true });
+      await writeFile(path, content, { mode: Number.parseInt(mode, 8) });
+    } catch (cause) {
+      const said = cause instanceof Error ? cause.message : String(cause);
+      throw new CgnError(
+        "STORAGE_UNUSABLE",
+        `Cannot write "${path}": ${said}. Set [agent].state_dir to a folder that can be written`,
+        { path },
+        { cause },
+      );
+    }
+  }
+}

@@ -1,0 +1,93 @@
+import { constants } from "node:fs";
+import { access, stat } from "node:fs/promises";
+import { delimiter, isAbsolute, join, resolve } from "node:path";
+import { CgnError } from "../core/errors.ts";
+import type { LaunchPlan, PlanPort } from "../core/launch-plan.ts";
+import { findPortHolder, isPortFree } from "./port-holder.ts";
+
+/** What a plan needs from this host before a process is made. */
+export interface PreflightInput {
+  /** For the messages: the worker's id. */
+  readonly name: string;
+  readonly plan: Pick<LaunchPlan, "argv" | "engine" | "model" | "ports" | "requires" | "url" | "role">;
+  /** The environment that the process will get. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Ports that processes of ours hold rightly (a sidecar that runs on). */
+  readonly heldPorts?: ReadonlySet<number>;
+}
+
+/**
+ * Check what would make a start fail for sure, so that the message names the cause instead of an engine's traceback.
+ * @throws CgnError ENGINE_NOT_FOUND, MODEL_NOT_FOUND or PORT_IN_USE
+ */
+export async function preflight(input: PreflightInput): Promise<void> {
+  await requireCommand(input.name, input.plan.argv, input.env);
+  await requireFiles(input);
+  await requirePorts(input);
+}
+
+/** @throws CgnError ENGINE_NOT_FOUND when argv[0] is no executable file, looked up in PATH as `execvp` does. */
+export async function requireCommand(
+  name: string,
+  argv: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<void> {
+  const command = argv[0] ?? "";
+  const path = env["PATH"] ?? "";
+  const tried = command.includes("/") ? [resolve(command)] : path.split(delimiter).map((dir) => join(dir, command));
+  for (const file of tried) if (await isExecutable(file)) return;
+  const where = command.includes("/") ? `"${command}" is no executable file` : `"${command}" is not in PATH`;
+  throw new CgnError(
+    "ENGINE_NOT_FOUND",
+    `Cannot start ${name}: ${where}. Install the engine, or set its "binary" to the full path of the command`,
+    { engine: name, command, path },
+  );
+}
+
+async function isExecutable(file: string): Promise<boolean> {
+  try {
+    await access(file, constants.X_OK);
+    return (await stat(file)).isFile();
+  } catch {
+    return false;
+  }
+}
+
+async function requireFiles({ name, plan }: PreflightInput): Promise<void> {
+  for (const { what, name: file } of plan.requires) {
+    if (what !== "file" || (await exists(file))) continue;
+    const from = isAbsolute(file) ? "" : ` (from ${process.cwd()})`;
+    throw new CgnError(
+      "MODEL_NOT_FOUND",
+      `Cannot start ${name}: "${file}" does not exist${from}. Set [models."${plan.model}"].path to the model's file or folder`,
+      { model: plan.model, known: [] },
+    );
+  }
+}
+
+const exists = (file: string): Promise<boolean> =>
+  stat(file).then(
+    () => true,
+    () => false,
+  );
+
+async function requirePorts({ name, plan, heldPorts }: PreflightInput): Promise<void> {
+  const host = new URL(plan.url).hostname.replace(/^\[|\]$/g, "");
+  for (const { portName, port } of plan.ports.flatMap(spread)) {
+    if (heldPorts?.has(port) || isDialed(portName, plan.role) || (await isPortFree(host, port))) continue;
+    const holder = await findPortHolder(port);
+    const by = holder === undefined ? "another process" : `${holder.command} (pid ${holder.pid})`;
+    throw new CgnError(
+      "PORT_IN_USE",
+      `Cannot start ${name}: port ${port} (${portName}) is in use by ${by}. End that process, or choose another port`,
+      { engine: name, port, portName, ...(holder === undefined ? {} : { holder }) },
+    );
+  }
+}
+
+function spread({ name, port, count = 1 }: PlanPort): { portName: string; port: number }[] {
+  return Array.from({ length: count }, (_, i) => ({ portName: name, port: port + i }));
+}
+
+/** A decode engine dials the prefill engine's bootstrap port; it opens all others in its plan itself. */
+const isDialed = (portName: string, role: LaunchPlan["role"]): boolean => portName === "bootstrap" && role === "decode";

@@ -1,0 +1,41 @@
+import { request } from "undici";
+
+/** What was answered; status 0 when nothing was (refused, reset, timed out: `timedOut`). */
+export interface HttpReply {
+  readonly status: number;
+  readonly body: string;
+  readonly timedOut?: boolean;
+}
+
+export interface HttpProbe {
+  readonly url: string;
+  readonly method?: "GET" | "POST";
+  readonly body?: string;
+  readonly timeoutMs: number;
+}
+
+/** Enough for any health body, model list or page of metrics. */
+const MAX_BODY = 4 * 1024 * 1024;
+
+/** One exchange with an engine on a connection of its own. Never rejects. */
+export async function probeHttp({ url, method = "GET", body, timeoutMs }: HttpProbe): Promise<HttpReply> {
+  const signal = AbortSignal.timeout(timeoutMs);
+  try {
+    const reply = await request(url, {
+      method,
+      signal,
+      // An idle kept-alive connection makes llama-server's exit later.
+      reset: true,
+      ...(body === undefined ? {} : { body, headers: { "content-type": "application/json" } }),
+    });
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of reply.body) {
+      chunks.push(chunk as Buffer);
+      if ((size += (chunk as Buffer).byteLength) > MAX_BODY) break;
+    }
+    return { status: reply.statusCode, body: Buffer.concat(chunks).toString("utf8") };
+  } catch {
+    return { status: 0, body: "", timedOut: signal.aborted };
+  }
+}

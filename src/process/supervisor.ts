@@ -1,0 +1,377 @@
+import type { Clock } from "../core/clock.ts";
+import { type CgnError, toCgnError } from "../core/errors.ts";
+import type { Log } from "../core/log.ts";
+import { exitCause, exitError, notReadyError } from "./exit-cause.ts";
+import {
+  type Effect,
+  type Event,
+  isAlive,
+  type Policy,
+  type State,
+  type StateName,
+  step,
+  wakeAt,
+} from "./lifecycle.ts";
+import { adoptProcess, endKept, launchFingerprint, processStartTime, readPidFile, writePidFile } from "./pid-file.ts";
+import { openProcessOutput, type ProcessOutput } from "./process-output.ts";
+import { type Exit, type ProcessHandle, spawnProcess } from "./spawn.ts";
+
+/** What a look at a running process says. `silent`: no answer in time, which a busy engine may do. */
+export type Verdict = "ready" | "loading" | "failed" | "silent";
+
+type Env = Readonly<Record<string, string>>;
+
+/** One process to keep running. */
+export interface ProcessSpec {
+  /** For messages and logs. */
+  readonly name: string;
+  readonly argv: readonly string[];
+  /** The whole environment; called at each start, so that secrets are read late. @throws CgnError */
+  readonly env: () => Env;
+  /** What must be there before a start: files to write, checks. @throws CgnError when a start cannot succeed */
+  readonly prepare: (env: Env) => Promise<void>;
+  readonly check: () => Promise<Verdict>;
+  /** Milliseconds between looks at a ready process; undefined: none (a look costs it work). */
+  readonly healthEveryMs?: number;
+  readonly policy: Policy;
+  readonly logFile: string;
+  readonly maxLogBytes: number;
+  /** The process outlives this one and is found again by this file. Absent: a guard ends it with this process. */
+  readonly pidFile?: string;
+  /** Resolves when no request is left on it. Absent: the whole drain time is waited. */
+  readonly drained?: (signal: AbortSignal) => Promise<void>;
+}
+
+export interface SupervisorDeps {
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Log;
+  /** After each change of state, and with new output while the process loads (at most five times a second). */
+  readonly onChange: (status: ProcessStatus) => void;
+  /** A process ended without being asked to. */
+  readonly onExit?: (cause: string) => void;
+}
+
+export interface ProcessStatus {
+  readonly at: StateName;
+  /** Why, for people. */
+  readonly reason: string;
+  /** Of the newest process: seconds since the epoch at its start, and always more than before. 0: none yet. */
+  readonly epoch: number;
+  readonly pid?: number;
+  /** Processes started so far. */
+  readonly starts: number;
+  /** When it came into this state, monotonic milliseconds. */
+  readonly sinceMs: number;
+  /** Of the newest process: start, and when it must be ready. */
+  readonly load?: { readonly startedMs: number; readonly deadlineMs: number };
+  readonly lastLine: string;
+  /** Why it does not run, while it does not. */
+  readonly error?: CgnError;
+}
+
+/** One start. `handle` is undefined while it is being prepared. */
+interface Run {
+  handle?: ProcessHandle;
+  cancelled: boolean;
+  /** Bad answers in a row. */
+  bad: number;
+}
+
+/** Milliseconds between looks at a loading process: short at first (llama.cpp is ready in 0.3 s), then a second. */
+const LOAD_PROBE_MS: readonly number[] = [50, 50, 100, 100, 200, 200, 300, 500];
+const SLOW_PROBE_MS = 1_000;
+/** Bad answers in a row before a ready engine counts as sick. */
+const BAD_ANSWERS = 2;
+const PROGRESS_MS = 200;
+
+/**
+ * Keeps one process running: carries out what `lifecycle.ts` decides. Every change of state goes through `#dispatch`; effects
+ * come back as events. Owns the process, its timers and its log file.
+ */
+export class Supervisor {
+  readonly #spec: ProcessSpec;
+  readonly #deps: SupervisorDeps;
+  readonly #output: ProcessOutput;
+  #state: State = { at: "stopped" };
+  #sinceMs: number;
+  #reason = "not started";
+  #error: CgnError | undefined;
+  #run: Run | undefined;
+  #epoch = 0;
+  #starts = 0;
+  #load: ProcessStatus["load"];
+  #released = false;
+  #cancelWake: () => void = () => {};
+  #cancelProbe: () => void = () => {};
+  #cancelProgress: (() => void) | undefined;
+  #endDrain = new AbortController();
+  #waiters: (() => void)[] = [];
+
+  constructor(spec: ProcessSpec, deps: SupervisorDeps) {
+    this.#spec = spec;
+    this.#deps = deps;
+    this.#sinceMs = deps.clock.now();
+    this.#output = openProcessOutput({
+      path: spec.logFile,
+      maxBytes: spec.maxLogBytes,
+      direct: spec.pidFile !== undefined,
+      clock: deps.clock,
+      log: deps.log,
+      onLines: () => this.#publishSoon(),
+    });
+  }
+
+  start(): void {
+    this.#error = undefined;
+    this.#dispatch("start");
+  }
+
+  /** Settles when the process is ready, has failed or is stopped. */
+  async settled(): Promise<ProcessStatus> {
+    if (!isSettled(this.#state)) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    return this.status();
+  }
+
+  /** End it: drain, SIGTERM, SIGKILL. Settles when it is gone. */
+  async stop(): Promise<void> {
+    this.#dispatch("stop", "stopping on request");
+    while (!this.#released && this.#state.at !== "stopped" && this.#state.at !== "failed") {
+      await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    }
+    await this.#output.close();
+  }
+
+  /** Let it run and look away; only for a process with a pid file. */
+  async release(): Promise<void> {
+    this.#released = true;
+    this.#cancelWake();
+    this.#cancelProbe();
+    this.#cancelProgress?.();
+    this.#run?.handle?.release();
+    this.#wakeWaiters();
+    await this.#output.close();
+  }
+
+  status(): ProcessStatus {
+    const pid = this.#run?.handle?.pid;
+    return {
+      at: this.#state.at,
+      reason: this.#reason,
+      epoch: this.#epoch,
+      starts: this.#starts,
+      sinceMs: this.#sinceMs,
+      lastLine: this.#output.tail.last(1)[0] ?? "",
+      ...(pid === undefined ? {} : { pid }),
+      ...(this.#load === undefined ? {} : { load: this.#load }),
+      ...(this.#error === undefined ? {} : { error: this.#error }),
+    };
+  }
+
+  /** The last lines of its output, oldest first. */
+  tail(count: number): readonly string[] {
+    return this.#output.tail.last(count);
+  }
+
+  get droppedLogBytes(): number {
+    return this.#output.droppedBytes;
+  }
+
+  #dispatch(event: Event, why?: string): void {
+    if (this.#released) return;
+    const { clock, random, log } = this.#deps;
+    const before = this.#state;
+    const [next, ...effects] = step(before, event, clock.now(), this.#spec.policy, random());
+    this.#state = next;
+    const moved = next.at !== before.at;
+    if (moved) {
+      this.#sinceMs = clock.now();
+      this.#reason = why ?? defaultReason(next, event, this.#spec.policy);
+      log.debug("process changed state", { from: before.at, to: next.at, reason: this.#reason });
+    }
+    if (next.at === "killing" && before.at === "starting") this.#blameLoad(event);
+    for (const effect of effects) this.#carryOut(effect);
+    this.#arm();
+    if (moved && before.at === "draining") this.#endDrain.abort();
+    if (moved && next.at === "draining") this.#drain();
+    if (!moved) return;
+    this.#deps.onChange(this.status());
+    if (isSettled(this.#state)) this.#wakeWaiters();
+  }
+
+  #carryOut(effect: Effect): void {
+    if (effect === "spawn") void this.#launch();
+    // A run that was ready has its past failure behind it.
+    if (effect === "admit") this.#error = undefined;
+    if (effect !== "sigterm" && effect !== "sigkill") return;
+    const run = this.#run;
+    // A start that is still being prepared has no process to signal: it ends before it makes one.
+    if (run !== undefined && run.handle === undefined) run.cancelled = true;
+    else if (effect === "sigterm") run?.handle?.terminate();
+    else run?.handle?.kill();
+  }
+
+  #arm(): void {
+    this.#cancelWake();
+    const at = wakeAt(this.#state);
+    if (at === undefined) return;
+    const { clock } = this.#deps;
+    this.#cancelWake = clock.after(Math.max(1, Math.ceil(at - clock.now())), () => this.#dispatch("tick"));
+  }
+
+  #drain(): void {
+    this.#endDrain = new AbortController();
+    const done = (): void => this.#dispatch("drained");
+    this.#spec.drained?.(this.#endDrain.signal).then(done, done);
+  }
+
+  async #launch(): Promise<void> {
+    const run: Run = { cancelled: false, bad: 0 };
+    this.#run = run;
+    const startedMs = this.#deps.clock.now();
+    this.#load = { startedMs, deadlineMs: startedMs + this.#spec.policy.readyMs };
+    this.#output.tail.clear();
+    try {
+      const env = this.#spec.env();
+      const handle = (await this.#findKept(env)) ?? (await this.#spawn(run, env));
+      if (handle === undefined) return this.#ended(run, {});
+      run.handle = handle;
+    } catch (error) {
+      return this.#startFailed(run, toCgnError(error));
+    }
+    if (run.cancelled) run.handle.kill();
+    this.#probeLater(run, 0);
+    this.#ended(run, await run.handle.exited);
+  }
+
+  /** The process that an earlier agent left running, when it is still the wanted one. */
+  async #findKept(env: Env): Promise<ProcessHandle | undefined> {
+    const { pidFile, argv, policy } = this.#spec;
+    const kept = pidFile === undefined ? undefined : readPidFile(pidFile);
+    if (kept === undefined) return undefined;
+    if (kept.fingerprint !== launchFingerprint(argv, env)) {
+      this.#deps.log.info("engine runs with another configuration and is started anew", { pid: kept.pid });
+      await endKept(kept, policy.graceMs);
+      return undefined;
+    }
+    this.#deps.log.info("found the engine running", { pid: kept.pid });
+    this.#epoch = kept.epoch;
+    return adoptProcess(kept);
+  }
+
+  async #spawn(run: Run, env: Env): Promise<ProcessHandle | undefined> {
+    const { argv, pidFile, prepare } = this.#spec;
+    await prepare(env);
+    if (run.cancelled) return undefined;
+    // More than any epoch before, also those of an earlier agent.
+    const epoch = Math.max(this.#epoch + 1, Math.floor(this.#deps.clock.wall() / 1_000));
+    this.#epoch = epoch;
+    this.#starts++;
+    const remember = (path: string) => (pid: number) =>
+      writePidFile(path, {
+        pid,
+        startTime: processStartTime(pid) ?? "",
+        fingerprint: launchFingerprint(argv, env),
+        epoch,
+      });
+    return spawnProcess({
+      argv,
+      env,
+      onOutput: (chunk) => this.#output.push(chunk),
+      guarded: pidFile === undefined,
+      onGuardLost: () => this.#dispatch("lost", "its guard process was killed"),
+      ...(this.#output.fd === undefined ? {} : { outputFd: this.#output.fd }),
+      ...(pidFile === undefined ? {} : { beforeStart: remember(pidFile) }),
+    });
+  }
+
+  #startFailed(run: Run, error: CgnError): void {
+    if (this.#run !== run || this.#released) return;
+    this.#run = undefined;
+    if (run.cancelled) {
+      this.#dispatch("exit");
+      return;
+    }
+    this.#error = error;
+    // A port that our last process held may need a moment to be free; what fails the first time will not mend itself.
+    const retry = this.#state.at === "starting" && this.#state.proven;
+    this.#deps.log.warn("process cannot be started", { err: error, retry });
+    this.#dispatch(retry ? "exit" : "fatal", error.message.split("\n")[0]);
+  }
+
+  #ended(run: Run, exit: Exit): void {
+    if (this.#run !== run || this.#released) return;
+    this.#run = undefined;
+    this.#cancelProbe();
+    const state = this.#state;
+    if (run.cancelled || state.at === "stopping" || state.at === "draining") {
+      this.#dispatch("exit");
+      return;
+    }
+    const cause = exitCause(exit, this.#output.tail.last(200));
+    // Why we killed it is known better than what its last lines say.
+    const ours = state.at === "killing";
+    if (!ours || this.#error === undefined) this.#error = exitError(this.#spec.name, exit, cause, this.#output);
+    const why = ours ? this.#reason : cause.what;
+    this.#deps.log.warn("process ended", { why, ...exit });
+    this.#deps.onExit?.(ours ? "killed-by-agent" : cause.cause);
+    const hopeless = state.at === "starting" && !state.proven && cause.permanent;
+    this.#dispatch(hopeless ? "fatal" : "exit", why);
+  }
+
+  #probeLater(run: Run, count: number): void {
+    this.#cancelProbe();
+    const loading = this.#state.at === "starting";
+    const ms = loading ? (LOAD_PROBE_MS[count] ?? SLOW_PROBE_MS) : this.#spec.healthEveryMs;
+    if (ms !== undefined) this.#cancelProbe = this.#deps.clock.after(ms, () => void this.#probe(run, count));
+  }
+
+  async #probe(run: Run, count: number): Promise<void> {
+    const verdict = await this.#spec.check().catch((): Verdict => "silent");
+    if (this.#run !== run || this.#released || !isAlive(this.#state)) return;
+    const loading = this.#state.at === "starting";
+    if (verdict === "ready") {
+      run.bad = 0;
+      this.#dispatch("probe-ok");
+    } else if (verdict === "failed" || (verdict === "loading" && !loading)) {
+      // While it loads, "failed" is final by the probe's contract; a running engine gets a second look.
+      run.bad++;
+      if (loading || run.bad >= BAD_ANSWERS) this.#dispatch("probe-bad", "it says itself that it cannot serve");
+    }
+    if (this.#run === run) this.#probeLater(run, count + 1);
+  }
+
+  #blameLoad(event: Event): void {
+    if (event === "lost") return;
+    const afterMs = event === "tick" ? this.#spec.policy.readyMs : undefined;
+    this.#error = notReadyError(this.#spec.name, afterMs, this.#output);
+  }
+
+  #publishSoon(): void {
+    if (this.#state.at !== "starting" || this.#cancelProgress !== undefined) return;
+    this.#cancelProgress = this.#deps.clock.after(PROGRESS_MS, () => {
+      this.#cancelProgress = undefined;
+      if (!this.#released) this.#deps.onChange(this.status());
+    });
+  }
+
+  #wakeWaiters(): void {
+    for (const wake of this.#waiters.splice(0)) wake();
+  }
+}
+
+const isSettled = ({ at }: State): boolean => at === "ready" || at === "failed" || at === "stopped";
+
+function defaultReason(state: State, event: Event, policy: Policy): string {
+  switch (state.at) {
+    case "starting":
+      return state.attempt <= 1 ? "loading" : `loading, attempt ${state.attempt} of ${policy.maxAttempts}`;
+    case "draining":
+      return "waiting for its requests to end";
+    case "killing":
+      return event === "tick" ? "not ready in time" : "killed";
+    default:
+      return state.at;
+  }
+}
