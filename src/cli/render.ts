@@ -45,7 +45,7 @@ function plansOf(settings: Settings): readonly LaunchPlan[] {
   });
 }
 
-/** The object of `docs/interfaces`: reasons only when they are asked for, secrets never. */
+/** The JSON form of a plan, version 1: reasons only when they are asked for, secrets never. */
 export function planJson(plan: LaunchPlan, explain: boolean): object {
   return {
     version: plan.version,
