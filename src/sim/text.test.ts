@@ -37,28 +37,36 @@ describe("makeAnswer()", () => {
 });
 
 describe("renderChat()", () => {
+  const render = (kind: "vllm" | "sglang", chat: object) => {
+    const rendered = renderChat(kind, chat);
+    return "bytes" in rendered ? decodeIds([...rendered.bytes]) : rendered.reason;
+  };
+
   it("gives text whose bytes are the token ids", () => {
-    const text = renderChat({ messages: [{ role: "user", content: "Grüße" }] });
+    const text = render("vllm", { messages: [{ role: "user", content: "Grüße" }] });
     expect(text).toBe("<|im_start|>user\nGrüße<|im_end|>\n<|im_start|>assistant\n");
     expect(decodeIds(encodeText(text))).toBe(text);
   });
 
   it("renders a conversation so that it begins with what came before", () => {
-    const first = renderChat({ messages: [{ role: "user", content: "a" }] });
+    const first = render("vllm", { messages: [{ role: "user", content: "a" }] });
     const messages = [
       { role: "user", content: [{ type: "text", text: "a" }] },
       { role: "assistant", content: "b" },
       { role: "user", content: "c" },
     ];
-    expect(renderChat({ messages }).startsWith(`${first}b<|im_end|>\n`)).toBe(true);
+    expect(render("vllm", { messages }).startsWith(`${first}b<|im_end|>\n`)).toBe(true);
+  });
+
+  it("joins text parts as each engine does", () => {
+    const content = ["a", "b"].map((text) => ({ type: "text", text }));
+    expect(render("vllm", { messages: [{ role: "user", content }] })).toContain("a\nb");
+    expect(render("sglang", { messages: [{ role: "user", content }] })).toContain("a b");
   });
 
   it("puts tools in front, and leaves the assistant's turn closed when asked", () => {
-    const text = renderChat({
-      messages: [{ role: "user", content: "a" }],
-      tools: [{ type: "function" }],
-      addGenerationPrompt: false,
-    });
+    const messages = [{ role: "user", content: "a" }];
+    const text = render("vllm", { messages, tools: [{ type: "function" }], add_generation_prompt: false });
     expect(text).toMatch(/^<\|im_start\|>tools\n.*function.*<\|im_end\|>\n<\|im_start\|>user\na<\|im_end\|>\n$/s);
   });
 });

@@ -43,7 +43,7 @@ export function readRequest(
     const known = options.models.map((name) => `\`${name}\``).join(", ");
     return refuse("unknown-model", `The model \`${asked}\` does not exist. Served: ${known}`, "model");
   }
-  const prompt = kind === "chat" ? chatPrompt(body) : completionPrompt(body);
+  const prompt = kind === "chat" ? chatPrompt(options.kind, body) : completionPrompt(body);
   if (typeof prompt === "string") return refuse("malformed", prompt, kind === "chat" ? "messages" : "prompt");
   if (typeof body["n"] === "number" && body["n"] > 1) return refuse("not-simulated", "n above 1 is not simulated", "n");
   return withAnswer(kind, body, prompt, asked, options, facts);
@@ -91,8 +91,8 @@ function withAnswer(
 }
 
 /** The token ids of a chat, or what is wrong with it. */
-export function chatPrompt(body: Body): readonly number[] | string {
-  const { messages, tools } = body;
+export function chatPrompt(kind: SimOptions["kind"], body: Body): readonly number[] | string {
+  const { messages } = body;
   if (!Array.isArray(messages)) return "Input should be a valid list";
   if (messages.length === 0) return "messages must not be empty";
   if (
@@ -100,13 +100,12 @@ export function chatPrompt(body: Body): readonly number[] | string {
   ) {
     return "each message needs a role";
   }
-  return encodeText(
-    renderChat({
-      messages: messages as Body[],
-      ...(Array.isArray(tools) ? { tools } : {}),
-      addGenerationPrompt: body["add_generation_prompt"] !== false,
-    }),
-  );
+  try {
+    const rendered = renderChat(kind, body);
+    return "bytes" in rendered ? [...rendered.bytes] : rendered.reason;
+  } catch (e) {
+    return e instanceof Error ? e.message : String(e);
+  }
 }
 
 /** A completion's prompt: text, or token ids. */

@@ -62,7 +62,7 @@ export function tokenizeRoute(dialect: Dialect, extra: Readonly<Record<string, n
     const body = await bodyOf(exchange);
     const fields = typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
     const prompt = fields["prompt"] ?? fields["text"];
-    const ids = typeof prompt === "string" ? encodeText(prompt) : chatPrompt(fields);
+    const ids = typeof prompt === "string" ? encodeText(prompt) : chatPrompt(engine.options.kind, fields);
     if (typeof ids === "string") {
       const answer = dialect.refusal({ why: "malformed", message: ids, param: null });
       return exchange.sendJson(answer.status, answer.body);
