@@ -102,10 +102,10 @@ export function exitCause(exit: Exit, tail: readonly string[]): ExitCause {
 /** The error of an engine that ended: what, the remedy, and its last lines. */
 export function exitError(name: string, exit: Exit, cause: ExitCause, output: OutputView): CgnError {
   const remedy = cause.remedy ?? "The reason should stand in its log";
-  return new CgnError(cause.code, `Cannot run ${name}: ${cause.what}. ${remedy} (whole log: ${output.path}).${lines}`, {
+  return new CgnError(cause.code, `Cannot run ${name}: ${cause.what}. ${remedy} (${output.path})`, {
     engine: name,
     exitCode: exit.code ?? null,
-    tail: shown,
+    tail: tailText(output),
     cause: cause.cause,
     model: "",
     known: [],
@@ -118,9 +118,9 @@ export function notReadyError(name: string, afterMs: number | undefined, output:
     afterMs === undefined
       ? `Cannot start ${name}: its readiness probe says that it failed to load. The reason should stand in its log`
       : `Cannot start ${name}: not ready within ${formatDurationMs(afterMs)}. Raise [agent].ready_timeout if it was still loading`;
-  return new CgnError("ENGINE_NOT_READY", `${message} (whole log: ${output.path}).${lines}`, {
+  return new CgnError("ENGINE_NOT_READY", `${message} (${output.path})`, {
     engine: name,
-    tail: shown,
+    tail: tailText(output),
     ...(afterMs === undefined ? {} : { afterMs }),
   }) as CgnError;
 }
