@@ -14,7 +14,8 @@ import { readVllmArgv } from "../wire/vllm-argv.ts";
 export const read = (name: string) => readFileSync(new URL(`../testdata/${name}`, import.meta.url), "utf8");
 
 let serial = 0;
-const deps: SimDeps = {
+/** The real clock; a fault that would end the process does nothing. */
+export const deps: SimDeps = {
   clock: {
     now: () => performance.now(),
     wall: () => Date.now(),
