@@ -32,19 +32,21 @@ interface Stated {
  * that no other engine and no listener of the file has.
  *
  * @param listeners ports that cgn's own daemons listen on, with the key that says so
+ * @param template words of `[agent].vllm_cmd`, which may state a port too
  */
 export function placeEngines(
   ctx: LoadContext,
   drafts: readonly EngineDraft[],
   listeners: ReadonlyMap<number, KeyPath>,
+  template: readonly string[] = [],
 ): EngineAddress[] {
   const urls = drafts.map((draft) => readUrl(ctx, draft));
-  const stated = drafts.map((draft, n) => statedPort(ctx, draft, urls[n]));
+  const stated = drafts.map((draft, n) => statedPort(ctx, draft, urls[n], template));
   const taken = new Set([...listeners.keys(), ...stated.flatMap((each) => (each === undefined ? [] : [each.port]))]);
   const ports = drafts.map((draft, n) => {
     const known = stated[n]?.port;
     if (known !== undefined) return known;
-    const base = baseStated(ctx, draft, urls[n]) ?? draft.engine.defaultPort(draft.options);
+    const base = baseStated(ctx, draft, urls[n], template) ?? draft.engine.defaultPort(draft.options);
     let port = base;
     while (taken.has(port)) port += 1;
     taken.add(port);
@@ -96,8 +98,13 @@ function urlProblem(written: string, url: URL | undefined): { problem: string; r
 }
 
 /** Every place that states the port of this engine; they must agree. Only the first of the engines that share an entry has one. */
-function statedPort(ctx: LoadContext, draft: EngineDraft, url: URL | undefined): Stated | undefined {
-  const all = statedPorts(ctx, draft, url);
+function statedPort(
+  ctx: LoadContext,
+  draft: EngineDraft,
+  url: URL | undefined,
+  template: readonly string[],
+): Stated | undefined {
+  const all = statedPorts(ctx, draft, url, template);
   const first = all[0];
   for (const other of all.slice(1)) {
     if (first === undefined || other.port === first.port) continue;
@@ -109,12 +116,22 @@ function statedPort(ctx: LoadContext, draft: EngineDraft, url: URL | undefined):
   return draft.nth === 0 ? first : undefined;
 }
 
-function baseStated(ctx: LoadContext, draft: EngineDraft, url: URL | undefined): number | undefined {
-  const first = draft.nth === 0 ? undefined : statedPorts(ctx, draft, url)[0];
+function baseStated(
+  ctx: LoadContext,
+  draft: EngineDraft,
+  url: URL | undefined,
+  template: readonly string[],
+): number | undefined {
+  const first = draft.nth === 0 ? undefined : statedPorts(ctx, draft, url, template)[0];
   return first === undefined ? undefined : first.port + draft.nth;
 }
 
-function statedPorts(ctx: LoadContext, draft: EngineDraft, url: URL | undefined): Stated[] {
+function statedPorts(
+  ctx: LoadContext,
+  draft: EngineDraft,
+  url: URL | undefined,
+  template: readonly string[],
+): Stated[] {
   const { path } = draft.entry;
   const section = [...path, draft.engine.section];
   const found: Stated[] = [];
@@ -134,6 +151,8 @@ function statedPorts(ctx: LoadContext, draft: EngineDraft, url: URL | undefined)
   if (ofSection !== undefined) add(Number(ofSection), [...section, "extra_args"], "--port");
   const ofModel = userValue(draft.model?.extraArgs ?? [], ["--port"]);
   if (ofModel !== undefined) add(Number(ofModel), ["models", draft.model?.name ?? "", "extra_args"], "--port");
+  const ofTemplate = userValue(template, ["--port"]);
+  if (ofTemplate !== undefined) add(Number(ofTemplate), ["agent", "vllm_cmd"], "--port");
   return found;
 }
 
@@ -189,7 +208,7 @@ function reportClashes(
     const written = isWritten(ctx, listener);
     report(ctx, addressKey(ctx, draft), {
       severity: written ? "error" : "warning",
-      problem: `${host}:${port} is also where ${written ? placeText(ctx, listener) : `${listener.join(".")} listens by default`}`,
+      problem: `${host}:${port} is also where ${placeText(ctx, listener)} listens${written ? "" : " by default"}`,
       remedy: `Write another port here, or another ${listener.join(".")}`,
     });
   }

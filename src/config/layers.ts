@@ -93,14 +93,16 @@ function takeTable(intake: Intake, value: Tree, schema: z.ZodType, path: KeyPath
   const { shape } = keyInfo(schema);
   const fields = shape.type === "table" ? shape.fields : {};
   const taken = table();
+  const spelled = new Map<string, string>();
   for (const [name, each] of Object.entries(value)) {
     const place = [...written, name];
     const field = findField(fields, name);
     if (field === undefined) {
       report(intake, place, "key", unknownKey(name, place, fieldNames(fields)));
     } else if (Object.hasOwn(taken, field.name)) {
-      report(intake, place, "key", twiceFinding(name, field.name));
+      report(intake, place, "key", twiceFinding(name, spelled.get(field.name) ?? field.name));
     } else {
+      spelled.set(field.name, name);
       const plain = field.twin === undefined ? each : fromTwin(intake, each, place, field.twin);
       if (plain !== undefined) taken[field.name] = take(intake, plain, field.schema, [...path, field.name], place);
     }
@@ -122,8 +124,8 @@ function unknownKey(name: string, place: KeyPath, known: readonly string[]): Fin
   };
 }
 
-function twiceFinding(written: string, name: string): Finding {
-  return { problem: `${written} is another spelling of ${name}, and both are written`, remedy: "Remove one of them" };
+function twiceFinding(written: string, first: string): Finding {
+  return { problem: `${written} and ${first} are the same key, and both are written`, remedy: "Remove one of them" };
 }
 
 /** The value that a `_ms` or `_file` twin stands for; undefined after a problem was reported. */

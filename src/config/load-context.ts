@@ -66,8 +66,8 @@ export function parsePart<T extends z.ZodType>(
   const pruned = structuredClone(value ?? {}) as Record<string, unknown>;
   for (const issue of first.error.issues) {
     const steps = issue.path.filter((step) => typeof step !== "symbol");
-    const { meta } = keyAt(schema, steps);
-    report(ctx, [...path, ...steps], explainIssue(issue, at(value, steps), meta, String(steps.at(-1) ?? "")));
+    const info = keyAt(schema, steps);
+    report(ctx, [...path, ...steps], explainIssue(issue, at(value, steps), info, String(steps.at(-1) ?? "")));
     if (typeof steps[0] === "string") delete pruned[steps[0]];
   }
   const second = schema.safeParse(pruned);

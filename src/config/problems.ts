@@ -3,6 +3,7 @@ import type { z } from "zod";
 import { CgnError, type Problem } from "../core/errors.ts";
 import { formatKeyPath, type KeyPath } from "./key-path.ts";
 import type { KeyMeta } from "./schema-fields.ts";
+import type { KeyInfo } from "./schema-walk.ts";
 
 /** Where a value came from. Lines and columns count from 1. */
 export type Origin =
@@ -66,7 +67,7 @@ function singleMessage(what: string, p: Problem): string {
   return `Cannot use ${object}: ${[p.problem, p.remedy].filter(Boolean).join(". ")}`;
 }
 
-/** File order, errors without a line last; the same text at the same place is said once. */
+/** File order, problems without a line last, errors before warnings; the same text at the same place is said once. */
 export function sortProblems(problems: readonly Problem[]): Problem[] {
   const seen = new Set<string>();
   const once = problems.filter((p) => {
@@ -75,7 +76,8 @@ export function sortProblems(problems: readonly Problem[]): Problem[] {
   });
   const rank = (p: Problem): number =>
     p.line === undefined ? Number.MAX_SAFE_INTEGER : p.line * 10_000 + (p.column ?? 0);
-  return once.sort((a, b) => rank(a) - rank(b));
+  const isWarning = (p: Problem): number => (p.severity === "warning" ? 1 : 0);
+  return once.sort((a, b) => rank(a) - rank(b) || isWarning(a) - isWarning(b));
 }
 
 /** The known name that was probably meant: at most a third of the letters away, at least 2. */
@@ -99,14 +101,14 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 
 /**
  * Turn zod's issue about `value` into words: what is, what would be right.
- * @param meta of the key that the issue is about
+ * @param info of the key that the issue is about
  */
-export function explainIssue(issue: z.core.$ZodIssue, value: unknown, meta: KeyMeta = {}, key = ""): Finding {
-  const special = issue.code === "invalid_type" ? byUnit(value, meta, key) : undefined;
+export function explainIssue(issue: z.core.$ZodIssue, value: unknown, info?: KeyInfo, key = ""): Finding {
+  const special = issue.code === "invalid_type" ? byUnit(value, info?.meta ?? {}, key) : undefined;
   if (special !== undefined) return special;
   switch (issue.code) {
     case "invalid_type":
-      return wrongType(value, issue.expected === "number" && isIntIssue(issue) ? "int" : issue.expected);
+      return wrongType(value, issue.expected === "number" && info?.shape.type === "integer" ? "int" : issue.expected);
     case "invalid_value":
       return wrongChoice(value, issue.values.map(String));
     case "too_small":
@@ -145,8 +147,6 @@ function byUnit(value: unknown, meta: KeyMeta, key: string): Finding | undefined
   }
   return undefined;
 }
-
-const isIntIssue = (issue: object): boolean => "format" in issue && issue.format === "safeint";
 
 function wrongType(value: unknown, expected: string): Finding {
   if (value === undefined) return { problem: "is missing", remedy: `Write ${TYPE_NAMES[expected] ?? expected}` };

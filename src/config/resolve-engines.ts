@@ -1,6 +1,7 @@
 import { ROLES } from "../core/engine-kind.ts";
 import { isCgnError, type Problem } from "../core/errors.ts";
 import { KV_OFFLOADS, type KvOffload } from "../core/kv-offload.ts";
+import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { Engine, EngineSlot } from "../engines/engine.ts";
 import type { Section } from "./config-schema.ts";
 import { type EngineAddress, placeEngines } from "./engine-address.ts";
@@ -9,9 +10,10 @@ import { engineEntries } from "./engine-entries.ts";
 import { engineSlots } from "./engine-slots.ts";
 import { formatKeyPath, type KeyPath, parseKeyPath } from "./key-path.ts";
 import { readCommandTemplate } from "./legacy-command.ts";
-import { isWritten, type LoadContext, originOf, report } from "./load-context.ts";
+import { isWritten, type LoadContext, originOf, placeText, report } from "./load-context.ts";
 import type { EnginePick } from "./pick.ts";
 import { launchInput } from "./plan.ts";
+import { portClashes } from "./plan-ports.ts";
 import { problemAt } from "./problems.ts";
 import { modelByName } from "./resolve-models.ts";
 import type { AgentSettings, ClusterSettings, EngineSettings, ModelSettings } from "./settings.ts";
@@ -46,17 +48,21 @@ export function resolveEngines(
 ): ResolvedEngines {
   const drafts = engineDrafts(ctx, engineEntries(ctx, pick), models, pick);
   const before = errorCount(ctx);
-  const addresses = placeEngines(ctx, drafts, around.listeners);
+  const template = commandTemplate(ctx, around.agentSection, drafts);
+  const addresses = placeEngines(ctx, drafts, around.listeners, template);
   const refusals = drafts.flatMap((draft) => checkDial(ctx, draft, roleOf(draft, around)) ?? []);
   const slots = engineSlots(ctx, drafts, addresses, around.agentSection, around.cluster, {
     stateDir: around.agent.stateDir,
     takenPorts: [...around.listeners.keys()],
   });
-  const template = commandTemplate(ctx, around.agentSection, drafts);
   const engines = drafts.map((draft, n) => engineSettings(draft, n, addresses[n]!, slots[n]!, around, template));
   if (errorCount(ctx) > before) return { engines, refusals };
   const joined = joinPrefills(ctx, engines);
-  for (const [n, draft] of drafts.entries()) checkLaunch(ctx, draft, joined[n]!);
+  checkPorts(
+    ctx,
+    drafts,
+    drafts.map((draft, n) => checkLaunch(ctx, draft, joined[n]!)),
+  );
   return { engines: joined, refusals };
 }
 
@@ -194,13 +200,30 @@ function bootstrapPort(ctx: LoadContext, prefill: EngineSettings): number | unde
 }
 
 /** Ask the engine itself: options that contradict each other are known only to its launch. */
-function checkLaunch(ctx: LoadContext, draft: EngineDraft, settings: EngineSettings): void {
-  if (!settings.spawn) return;
+function checkLaunch(ctx: LoadContext, draft: EngineDraft, settings: EngineSettings): Pick<LaunchPlan, "ports"> {
+  if (!settings.spawn) return { ports: [] };
   try {
-    draft.engine.launch(launchInput(settings));
+    return draft.engine.launch(launchInput(settings));
   } catch (e) {
     if (!isCgnError(e, "CONFIG_INVALID")) throw e;
     for (const problem of e.details.problems) ctx.layers.problems.push(placed(ctx, draft, problem));
+    return { ports: [] };
+  }
+}
+
+/** Written side ports (`lmcache.port`, a user's own `--kv-events-config`) may meet; allotted ones never do. */
+function checkPorts(
+  ctx: LoadContext,
+  drafts: readonly EngineDraft[],
+  plans: readonly Pick<LaunchPlan, "ports">[],
+): void {
+  for (const { port, first, second } of portClashes(plans)) {
+    const { path } = drafts[second.index]!.entry;
+    const other = first.index === second.index ? "the same engine" : placeText(ctx, drafts[first.index]!.entry.path);
+    report(ctx, path, {
+      problem: `port ${port} (${second.name}) is already a port of ${other} (${first.name})`,
+      remedy: "Write another port in the engine's section or its extra_args, or leave it out",
+    });
   }
 }
 

@@ -62,6 +62,9 @@ function parseOrThrow(text: string, file: string): AST.TOMLProgram {
 /** What people write when they think of another format, and its TOML. */
 function syntaxRemedy(text: string, lineNumber: number): string {
   const line = text.split("\n")[lineNumber - 1] ?? "";
+  const before = text.split("\n")[lineNumber - 2] ?? "";
+  const open = [before, line].find((each) => /^\s*\[\[?[^\]=]*$/.test(each));
+  if (open !== undefined) return `Close the header: ${open.trim()}${open.trim().startsWith("[[") ? "]]" : "]"}`;
   if (/^\s*[{[]?\s*"[^"]*"\s*:/.test(line) || text.trimStart().startsWith("{"))
     return 'This looks like JSON; TOML writes [section] headers and key = "value" lines';
   if (/^\s*[\w.-]+\s*:/.test(line)) return 'This looks like YAML; TOML writes key = "value"';

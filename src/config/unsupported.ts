@@ -123,6 +123,11 @@ const INSTEAD: Readonly<Record<KvOffload, string>> = {
   kvbm: 'With kv_offload = "kvbm" set [engine.vllm.kvbm].cpu_cache_gib for memory, disk_cache_gib and disk_dir for the SSD',
 };
 
+/** For a file without engines: the keys stand in the agent's. */
+const INSTEAD_ELSEWHERE =
+  "Set [engine].kv_offload in the agent's file, and with it [engine.vllm.lmcache].cpu_gib, [engine.vllm.kvbm].cpu_cache_gib " +
+  "and disk_cache_gib, or [engine.sglang.hicache].size_gib";
+
 /**
  * One warning for all keys that sized the original's block store. `ram_gib` still means something: it caps the index, which
  * is said; `index_gib` is the same without the warning.
@@ -139,10 +144,10 @@ function warnBlockStore(ctx: LoadContext, offloads: readonly KvOffload[]): void 
       ? ["ram_gib caps the prefix index only (index_gib says the same without this warning)"]
       : []),
   ];
-  const dials = offloads.length > 0 ? [...new Set(offloads)] : (["none"] as const);
+  const dials = [...new Set(offloads)];
   report(ctx, ["kv", first], {
     severity: "warning",
     problem: `cgn stores and carries no KV bytes, the engines' connectors do; ${said.join("; ")}`,
-    remedy: dials.map((dial) => INSTEAD[dial]).join(". "),
+    remedy: dials.length === 0 ? INSTEAD_ELSEWHERE : dials.map((dial) => INSTEAD[dial]).join(". "),
   });
 }
