@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { PROFILES } from "../sim/model/profile.ts";
 import { readSglangArgv } from "../sim/wire/sglang-argv.ts";
 import type { SimDeps } from "../sim/wire/sim-engine.ts";
 import { SIMULATED_VERSIONS, type SimOptions } from "../sim/wire/sim-options.ts";
@@ -35,7 +36,7 @@ export const simCommand: Command = {
     "replay-port": { type: "number", value: "PORT", about: "replay KV events on this port (default: events port + 1)" },
     profile: {
       type: "string",
-      choices: ["instant", "cpu-small", "default"],
+      choices: Object.keys(PROFILES),
       default: "default",
       about: "how fast it is",
     },

@@ -1,13 +1,12 @@
 import { createHash } from "node:crypto";
 import type { BlockNamer, ExtraKey } from "../model/prefix-cache.ts";
 
-/** Algorithms of `--prefix-caching-hash-algo` that the simulator computes; the others are answered with this one. */
 const sha256 = (data: Uint8Array): Buffer => createHash("sha256").update(data).digest();
 
 /**
  * vLLM's `sha256_cbor`: SHA-256 of canonical CBOR `[parent digest, [token ids], extra]`, where extra is null or tagged
  * pairs, and the root's parent is the digest of the seed text (`PYTHONHASHSEED`, else "vllm-none-hash"). Checked against
- * 69 hashes of a recorded vLLM 0.32.0.
+ * recorded vLLM 0.32.0 events. Other values of `--prefix-caching-hash-algo` get it too: to a listener hashes are names.
  * @returns a namer that gives the whole digest in hex
  */
 export function vllmNamer(seed: string | undefined): BlockNamer {
