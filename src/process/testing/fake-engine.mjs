@@ -11,6 +11,7 @@
 //   --spawn-child       start a child in the same process group that ignores SIGTERM; its pid is printed as "child N"
 //   --spam-log          write a megabyte to stdout, again and again
 //   --print-env NAME    print a variable
+//   --mark TEXT         does nothing; its child has it in its command line too
 import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import { parseArgs } from "node:util";
@@ -29,6 +30,7 @@ const { values } = parseArgs({
     "spawn-child": { type: "boolean", default: false },
     "spam-log": { type: "boolean", default: false },
     "print-env": { type: "string" },
+    mark: { type: "string", default: "" },
   },
 });
 
@@ -45,7 +47,7 @@ if (values["print-env"] !== undefined) console.log(`${values["print-env"]}=${pro
 
 if (values["spawn-child"]) {
   const stay = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)";
-  const child = spawn(process.execPath, ["-e", stay], { stdio: "inherit" });
+  const child = spawn(process.execPath, ["-e", stay, values.mark], { stdio: "inherit" });
   console.log(`child ${child.pid}`);
 }
 

@@ -1,4 +1,5 @@
-import { readFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -119,4 +120,23 @@ export async function openLab(): Promise<Lab> {
 export function printedPid(supervisor: PlanSupervisor, who: "engine" | "child"): number {
   const line = supervisor.tail(100).find((text) => text.startsWith(`${who} `));
   return Number(line?.split(" ")[1] ?? 0);
+}
+
+/** Pids of running processes (zombies do not run) whose command line has this text in it. */
+export function pidsWith(text: string): number[] {
+  if (process.platform !== "linux") {
+    const table = execFileSync("ps", ["-axo", "pid=,args="], { encoding: "utf8" }).split("\n");
+    return table.filter((line) => line.includes(text)).map((line) => Number.parseInt(line, 10));
+  }
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name) && commandLine(name).includes(text) && runs(Number(name)))
+    .map(Number);
+}
+
+function commandLine(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+  } catch {
+    return "";
+  }
 }
