@@ -1,13 +1,18 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { CgnError } from "../core/errors.ts";
+import type { KvEventBatch } from "../core/kv-event.ts";
+import { batchFromJson } from "./capture-writer.ts";
+import type { RedactedPrompt } from "./redact-blocks.ts";
 
 /** One KV event message of a capture. `t`: arrival, seconds since the epoch. */
 export interface FrameRow {
   readonly t: number;
   readonly topic: string;
   readonly seq: number;
-  readonly payload: Uint8Array;
+  /** The message's payload; undefined in a capture without content, which has the redacted `batch` instead. */
+  readonly payload: Uint8Array | undefined;
+  readonly batch: KvEventBatch | undefined;
 }
 
 /** A row of `requests.jsonl`. */
@@ -25,7 +30,9 @@ export type RequestRow =
       readonly t: number;
       readonly kind: "chat";
       readonly n: number | undefined;
-      readonly body: Readonly<Record<string, unknown>>;
+      /** Undefined in a capture without content, which has the redacted `prompt` instead. */
+      readonly body: Readonly<Record<string, unknown>> | undefined;
+      readonly prompt: RedactedPrompt | undefined;
       /** What the engine reported; undefined when it reported none. */
       readonly cachedTokens: number | undefined;
     }
@@ -83,8 +90,18 @@ function frameOf(row: Json, at: string): FrameRow {
   if (typeof t !== "number") throw invalid(at, "t is no number", "It is the arrival in seconds since the epoch");
   if (typeof seq !== "number" || !Number.isSafeInteger(seq) || seq < 0)
     throw invalid(at, "seq is no count", "It is the message's number");
-  if (typeof payload !== "string") throw invalid(at, "payload_b64 is missing", "It is the message's payload in base64");
-  return { t, topic: typeof topic === "string" ? topic : "", seq, payload: Buffer.from(payload, "base64") };
+  const common = { t, topic: typeof topic === "string" ? topic : "", seq };
+  if (typeof payload === "string") return { ...common, payload: Buffer.from(payload, "base64"), batch: undefined };
+  try {
+    return { ...common, payload: undefined, batch: batchFromJson(row["batch"]) };
+  } catch (cause) {
+    throw invalid(
+      at,
+      "it has neither payload_b64 nor a readable batch",
+      "It is the message's payload in base64",
+      cause,
+    );
+  }
 }
 
 function requestOf(row: Json, at: string): RequestRow {
@@ -101,11 +118,17 @@ function requestOf(row: Json, at: string): RequestRow {
   }
   if (kind === "reset_prefix_cache") return { t, kind };
   if (kind !== "chat") return { t, kind: "other" };
-  const body = row["body"];
-  if (typeof body !== "object" || body === null) throw invalid(at, "body is missing", "It is the chat request");
+  const body = asObject(row["body"]);
+  const prompt = asObject(row["prompt"]) as RedactedPrompt | undefined;
+  if (prompt !== undefined && !Array.isArray(prompt.blocks)) throw invalid(at, "prompt has no blocks", "Capture again");
   const number = typeof n === "number" ? n : undefined;
-  return { t, kind, n: number, body: body as Json, cachedTokens: cachedOf(row["usage"]) };
+  // A chat that could not be rendered proves nothing.
+  const cachedTokens = body === undefined && prompt === undefined ? undefined : cachedOf(row["usage"]);
+  return { t, kind, n: number, body, prompt, cachedTokens };
 }
+
+const asObject = (value: unknown): Json | undefined =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
 
 function cachedOf(usage: unknown): number | undefined {
   const details = (usage as Json | null | undefined)?.["prompt_tokens_details"];

@@ -17,7 +17,7 @@ const { renderer } = await createVocabularies({}).of({ models: [], tokenizer: { 
 const run = await readCapture(vllmRun("sha256_cbor-seed0-int"));
 const chats = run.requests.filter((row): row is Extract<RequestRow, { kind: "chat" }> => row.kind === "chat");
 /** Payloads of one process's messages 0 to 11, and of the restarted one's message 0. */
-const payloads = run.frames.map((f) => f.payload);
+const payloads = run.frames.map((f) => f.payload as Uint8Array);
 const ID = workerId("node/0");
 
 const ends: (() => void)[] = [];

@@ -21,7 +21,7 @@ export type SourceInput =
 
 /** What the owner must do, in order. */
 export type SourceEffect =
-  | { readonly do: "apply"; readonly batch: KvEventBatch }
+  | { readonly do: "apply"; readonly seq: number; readonly batch: KvEventBatch }
   /** Forget all that this worker holds. */
   | { readonly do: "clear"; readonly why: string }
   /** Ask the replay endpoint for all messages from `from` on, and drop any older request. */

@@ -172,7 +172,7 @@ function apply(w: Work, m: SourceMessage): void {
   }
   d.counts.applied++;
   d.holding = true;
-  w.out.push({ do: "apply", batch: m.batch });
+  w.out.push({ do: "apply", seq: m.seq, batch: m.batch });
 }
 
 function hold(w: Work, m: SourceMessage): void {

@@ -55,7 +55,9 @@ describe("a captured run through the source", () => {
     const { frames, requests } = await readCapture(dir);
     const decode = findEngine("vllm").decodeEvents as NonNullable<ReturnType<typeof findEngine>["decodeEvents"]>;
     const text = await createVocabularies({}).of({ models: [], tokenizer: { dir: SMOLLM2 } });
-    const live = frames.slice(0, 12).map((f): SourceInput => ({ type: "live", seq: f.seq, batch: decode(f.payload) }));
+    const live = frames
+      .slice(0, 12)
+      .map((f): SourceInput => ({ type: "live", seq: f.seq, batch: decode(f.payload as Uint8Array) }));
     const replies = readJson<{ replies: string[][] }>(join(dir, "replay_all.json")).replies.map(
       (reply): SourceInput => {
         const read = readReplyFrames(reply.map((frame) => Buffer.from(frame, "base64")));
@@ -63,7 +65,7 @@ describe("a captured run through the source", () => {
         return { type: "reply", request: 1, seq: read.seq, batch: decode(read.payload) };
       },
     );
-    const prompts = requests.flatMap((row) => (row.kind === "chat" ? [text.renderer?.render(row.body)] : []));
+    const prompts = requests.flatMap((row) => (row.kind === "chat" ? [text.renderer?.render(row.body ?? {})] : []));
     const held = (inputs: readonly SourceInput[]) => {
       const index = createPrefixIndex({ capBytes: 64 * MIB, seed: 1 });
       const slot = index.addWorker(workerId("w"));

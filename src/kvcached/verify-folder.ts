@@ -3,7 +3,8 @@ import { CgnError } from "../core/errors.ts";
 import { findEngine } from "../engines/registry.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
 import { type Capture, readCapture } from "./capture-rows.ts";
-import { type VerifyReport, verifyCapture } from "./verify.ts";
+import { REDACTED_VOCABULARY } from "./redact-blocks.ts";
+import { type VerifyOptions, type VerifyReport, verifyCapture } from "./verify.ts";
 import { createVocabularies } from "./vocabularies.ts";
 
 export interface VerifyFolderOptions {
@@ -22,17 +23,23 @@ export interface VerifyFolderOptions {
  */
 export async function verifyFolder(options: VerifyFolderOptions): Promise<VerifyReport> {
   const capture = await readCapture(options.dir);
-  const { tokenizer } = options;
-  if (tokenizer === undefined) {
-    const right = "Say --tokenizer DIR, the folder with tokenizer.json and the chat template";
-    throw new CgnError("BAD_INVOCATION", `Cannot verify ${options.dir}: no tokenizer is named. ${right}`, {});
-  }
-  const text = await createVocabularies(options.env).of({ models: [tokenizer], tokenizer: { dir: tokenizer } });
+  const text = await textOf(options, capture);
   const decode = findEngine(kindOf(capture)).decodeEvents;
   if (decode === undefined)
     throw new CgnError("CAPTURE_INVALID", `Cannot verify ${options.dir}: its engine publishes no events`, {});
   const index = createPrefixIndex({ capBytes: options.capBytes, seed: options.seed });
   return verifyCapture({ capture, text, decode, index, agentNotices: options.agentNotices });
+}
+
+async function textOf(options: VerifyFolderOptions, capture: Capture): Promise<VerifyOptions["text"]> {
+  const { tokenizer } = options;
+  if (capture.frames.every((frame) => frame.batch !== undefined) && capture.frames.length > 0) {
+    return { vocabulary: REDACTED_VOCABULARY, renderer: undefined };
+  }
+  if (tokenizer !== undefined)
+    return createVocabularies(options.env).of({ models: [tokenizer], tokenizer: { dir: tokenizer } });
+  const right = "Say --tokenizer DIR, the folder with tokenizer.json and the chat template";
+  throw new CgnError("BAD_INVOCATION", `Cannot verify ${options.dir}: no tokenizer is named. ${right}`, {});
 }
 
 /** The engine that a capture's first phase names, or whose command line it holds; else the first that publishes events. */

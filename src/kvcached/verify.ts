@@ -4,7 +4,9 @@ import type { KvEventBatch } from "../core/kv-event.ts";
 import { rootKey } from "../core/prefix-knowledge.ts";
 import { applyEvents } from "../kvindex/apply-events.ts";
 import type { PrefixIndex } from "../kvindex/prefix-index.ts";
+import type { Vocabulary } from "../prompt/vocabulary.ts";
 import type { Capture, FrameRow, RequestRow } from "./capture-rows.ts";
+import { bytesOf } from "./redact-blocks.ts";
 import { initialSource, type SourceInput, type SourceState } from "./source-state.ts";
 import { stepSource } from "./source-step.ts";
 import type { ModelText } from "./vocabularies.ts";
@@ -28,7 +30,8 @@ export interface VerifyMiss {
 
 export interface VerifyOptions {
   readonly capture: Capture;
-  readonly text: ModelText;
+  /** `REDACTED_VOCABULARY` and no renderer for a capture without content. */
+  readonly text: { readonly vocabulary: Pick<Vocabulary, "decodeBlocks">; readonly renderer: ModelText["renderer"] };
   /** The engine's decoder. */
   readonly decode: (payload: Uint8Array) => KvEventBatch;
   /** An empty index. */
@@ -77,7 +80,7 @@ export function verifyCapture(options: VerifyOptions): VerifyReport {
   for (const row of rows) {
     if (row.kind === "frame") {
       unpublished = "";
-      feed({ type: "live", seq: row.seq, batch: decoded(options.decode, row.payload) }, row.t);
+      feed({ type: "live", seq: row.seq, batch: row.batch ?? decoded(options.decode, row.payload) }, row.t);
     } else if (row.kind === "phase") {
       if (phases++ > 0) notice("restarted", row.t, "the engine was restarted and had not yet published anything");
     } else if (row.kind === "reset_prefix_cache") {
@@ -86,7 +89,7 @@ export function verifyCapture(options: VerifyOptions): VerifyReport {
       const chat = chats.get(row.n);
       if (chat?.cachedTokens === undefined) continue;
       requests++;
-      const predicted = predict(index, text, chat.body, row.n);
+      const predicted = predict(index, text, chat, row.n);
       if (predicted === chat.cachedTokens) continue;
       if (unpublished !== "") explained++;
       const reason =
@@ -116,21 +119,25 @@ function chatsOf(requests: readonly RequestRow[]): ReadonlyMap<number, Chat> {
   return chats;
 }
 
-function predict(index: PrefixIndex, text: ModelText, body: Readonly<Record<string, unknown>>, n: number): number {
+function predict(index: PrefixIndex, text: VerifyOptions["text"], chat: Chat, n: number): number {
+  const events = (root: string, bytes: Uint8Array) =>
+    index.match(root, bytes).find((m) => m.source === "events")?.tokens ?? 0;
+  if (chat.prompt !== undefined) {
+    const { blocks, rest, salt } = chat.prompt;
+    return events(rootKey("", salt), bytesOf(blocks, rest));
+  }
+  const body = chat.body ?? {};
   const prompt = text.renderer?.render(body) ?? { reason: "the model has no chat template" };
   if (!("bytes" in prompt)) {
-    throw new CgnError(
-      "CAPTURE_INVALID",
-      `Cannot render chat ${n} of the capture: ${prompt.reason}. Name the model's folder`,
-      { n },
-    );
+    const message = `Cannot render chat ${n} of the capture: ${prompt.reason}. Name the model's folder`;
+    throw new CgnError("CAPTURE_INVALID", message, { n });
   }
   const salt = body["cache_salt"];
-  const root = rootKey("", typeof salt === "string" ? salt : "");
-  return index.match(root, prompt.bytes).find((m) => m.source === "events")?.tokens ?? 0;
+  return events(rootKey("", typeof salt === "string" ? salt : ""), prompt.bytes);
 }
 
-function decoded(decode: VerifyOptions["decode"], payload: Uint8Array): KvEventBatch | undefined {
+function decoded(decode: VerifyOptions["decode"], payload: Uint8Array | undefined): KvEventBatch | undefined {
+  if (payload === undefined) return undefined;
   try {
     return decode(payload);
   } catch {

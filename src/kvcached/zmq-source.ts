@@ -21,12 +21,11 @@ export interface ZmqSourceOptions {
   readonly decode: (payload: Uint8Array) => KvEventBatch;
   readonly clock: Clock;
   readonly policy?: SourcePolicy;
-  apply(batch: KvEventBatch): void;
+  /** Messages in order, replayed and live. */
+  apply(batch: KvEventBatch, seq: number): void;
   clear(why: string): void;
   /** After each input that changed something to be seen. */
   changed(state: SourceState): void;
-  /** Each message as it came, for captures. */
-  frame?(topic: string, seq: number, payload: Uint8Array): void;
   /** The last thing the decoder said about a payload it did not understand. */
   malformed?(error: unknown): void;
 }
@@ -105,7 +104,7 @@ export class ZmqSource {
       for await (const frames of this.#sub) {
         const read = readLiveFrames(frames as Message[]);
         if (read.kind !== "message") this.#feed({ type: "garbage" });
-        else this.#feed({ type: "live", seq: read.seq, batch: this.#decode(read.topic, read.seq, read.payload) });
+        else this.#feed({ type: "live", seq: read.seq, batch: this.#decode(read.payload) });
         await slice();
       }
     } catch (error) {
@@ -137,8 +136,7 @@ export class ZmqSource {
           break;
         }
         if (read.kind === "garbage") this.#feed({ type: "garbage" });
-        else
-          this.#feed({ type: "reply", request, seq: read.seq, batch: this.#decode("", read.seq, read.payload, true) });
+        else this.#feed({ type: "reply", request, seq: read.seq, batch: this.#decode(read.payload) });
         await slice();
       }
     } catch (error) {
@@ -150,8 +148,7 @@ export class ZmqSource {
     }
   }
 
-  #decode(topic: string, seq: number, payload: Uint8Array, replayed = false): KvEventBatch | undefined {
-    if (!replayed) this.#o.frame?.(topic, seq, payload);
+  #decode(payload: Uint8Array): KvEventBatch | undefined {
     try {
       return this.#o.decode(payload);
     } catch (error) {
@@ -166,7 +163,7 @@ export class ZmqSource {
     const [state, ...effects] = stepSource(before, input, this.#o.clock.now(), this.#o.policy ?? DEFAULT_SOURCE_POLICY);
     this.#state = state;
     for (const effect of effects) {
-      if (effect.do === "apply") this.#o.apply(effect.batch);
+      if (effect.do === "apply") this.#o.apply(effect.batch, effect.seq);
       else if (effect.do === "clear") this.#o.clear(effect.why);
       else void this.#replay(effect.request, effect.from);
     }
