@@ -1,8 +1,22 @@
 import type { Command } from "./command.ts";
+import { kvCaptureCommand } from "./kv-capture.ts";
+import { kvMatchCommand } from "./kv-match.ts";
+import { kvSourcesCommand } from "./kv-sources.ts";
+import { kvStatsCommand } from "./kv-stats.ts";
+import { kvVerifyCommand } from "./kv-verify.ts";
+import { kvcachedCommand } from "./kvcached.ts";
 import { simCommand } from "./sim.ts";
 
 /** Every command, in the order of the help text. */
-export const COMMANDS: readonly Command[] = [simCommand];
+export const COMMANDS: readonly Command[] = [
+  kvcachedCommand,
+  kvMatchCommand,
+  kvSourcesCommand,
+  kvStatsCommand,
+  kvCaptureCommand,
+  kvVerifyCommand,
+  simCommand,
+];
 
 /** What stands beside a command that only groups others. */
 export const COMMAND_GROUPS: Readonly<Record<string, string>> = {
