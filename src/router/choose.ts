@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import { CgnError } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
@@ -31,6 +32,8 @@ export interface Chooser {
   readonly clock: Clock;
   /** `[router.admission].max_concurrent_per_replica`, where written. */
   readonly perReplica: number | undefined;
+  /** `[router.admission].ttft_slo`, where written: what is predicted to take longer is refused. */
+  readonly ttftSloMs: number | undefined;
 }
 
 /** What is asked: a prompt, who holds how much of it, and an affinity that the client named. */
@@ -44,6 +47,7 @@ export interface Question {
 /**
  * Choose among the group's ready workers and book the place, in one synchronous step: two requests never see the same free
  * worker. Undefined when all ready workers are in `tried`.
+ * @throws CgnError OVERLOADED when even the chosen one's predicted TTFT is above the written limit
  */
 export function chooseAndBook(
   c: Chooser,
@@ -66,6 +70,8 @@ export function chooseAndBook(
   };
   const decision = c.policy(group.model).choose(facts, snapshots);
   const chosen = snapshots[decision.index]!;
+  const predictedMs = decision.candidates[decision.index]!.ttftMs;
+  if (c.ttftSloMs !== undefined && predictedMs > c.ttftSloMs) throw overSlo(group.model, predictedMs, c.ttftSloMs);
   return {
     worker: workers[decision.index]!,
     decision,
@@ -76,6 +82,15 @@ export function chooseAndBook(
     queuedTokens: chosen.queuedTokens,
     streams: chosen.streams,
   };
+}
+
+function overSlo(model: string, predictedMs: number, limitMs: number): CgnError {
+  const is = `its first token is predicted after ${Math.round(predictedMs)} ms, the limit is ${limitMs} ms (router.admission.ttft_slo)`;
+  const retryAfterS = Math.ceil((predictedMs - limitMs) / 1000);
+  return new CgnError("OVERLOADED", `Cannot admit a request for "${model}": ${is}. Try again later, or add engines`, {
+    retryAfterS,
+    reason: "predicted TTFT",
+  } as { retryAfterS: number }) as CgnError;
 }
 
 /** Workers with a place under the written cap; all of them when none has (admission let it in, a worker fell away since). */

@@ -137,7 +137,13 @@ function createCore(options: RouterOptions): RouterCore {
       metrics.forget(id);
     }
     admissions.wake();
+    warm();
   });
+  // Templates are loaded before the first request wants them; nothing waits for them here.
+  const warm = (): void => {
+    for (const model of fleet.models()) void options.renderers.get(fleet.group(model)!);
+  };
+  warm();
   const policies = new Map<string, Policy>();
   const policy = (model: string): Policy => {
     let found = policies.get(model);
@@ -154,7 +160,14 @@ function createCore(options: RouterOptions): RouterCore {
     renderers: options.renderers,
     loads,
     learning,
-    chooser: { policy, loads, learning, clock, perReplica: settings.admission.maxConcurrentPerReplica },
+    chooser: {
+      policy,
+      loads,
+      learning,
+      clock,
+      perReplica: settings.admission.maxConcurrentPerReplica,
+      ttftSloMs: settings.admission.ttftSloMs,
+    },
     admissions,
     upstreams,
     decisions: new DecisionLog(),

@@ -118,7 +118,11 @@ export class Fleet {
  */
 export function findGroup(fleet: Fleet, model: string): ModelGroup {
   const group = fleet.group(model);
-  if (group === undefined) throw modelNotFound(fleet, model);
+  if (group === undefined) {
+    // An engine that has not said yet what it serves may be the one.
+    const silent = fleet.workers().filter((w) => w.models.length === 0);
+    throw silent.length === 0 ? modelNotFound(fleet, model) : noWorker(fleet, { model, workers: silent, ready: [] });
+  }
   if (group.ready.length === 0) throw noWorker(fleet, group);
   return group;
 }
