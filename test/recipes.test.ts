@@ -22,9 +22,13 @@ const validate = new Ajv2020({ strict: false, allErrors: true }).compile(configJ
 const load = (path: string) => loadConfig({ path, cwd: ROOT, env: {}, host: SAMPLE_HOST });
 
 describe("recipes", () => {
-  it.each(RECIPES)("%s loads without a word", (path) => {
-    expect(load(path).problems.map(formatProblem)).toEqual([]);
-  });
+  it.each(RECIPES)(
+    "%s loads without an error, and with no warning but for what this version does not do yet",
+    (path) => {
+      const said = load(path).problems.map(formatProblem);
+      expect(said.filter((line) => !/ warning: .*this version of cgn/.test(line))).toEqual([]);
+    },
+  );
 
   it.each([...RECIPES, ...tomlFiles("test/fixtures/config")])("%s fits cgn.schema.json", (path) => {
     validate(parseToml(readFileSync(join(ROOT, path), "utf8"), path).value);

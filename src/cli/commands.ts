@@ -1,4 +1,6 @@
+import { checkCommand } from "./check.ts";
 import type { Command } from "./command.ts";
+import { configExplainCommand } from "./config-explain.ts";
 import { kvCaptureCommand } from "./kv-capture.ts";
 import { kvMatchCommand } from "./kv-match.ts";
 import { kvSourcesCommand } from "./kv-sources.ts";
@@ -9,6 +11,8 @@ import { simCommand } from "./sim.ts";
 
 /** Every command, in the order of the help text. */
 export const COMMANDS: readonly Command[] = [
+  checkCommand,
+  configExplainCommand,
   kvcachedCommand,
   kvMatchCommand,
   kvSourcesCommand,

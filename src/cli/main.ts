@@ -23,7 +23,9 @@ export function describeError(thrown: unknown): { readonly lines: readonly strin
   const e = toCgnError(thrown);
   const lines = [`cgn: ${e.message}`];
   const problems = (e.details as { problems?: readonly Problem[] }).problems;
-  if (problems !== undefined) lines.push(...problems.map((p) => `  ${formatProblem(p)}`));
+  // One problem is told in the message already.
+  const untold = (problems ?? []).filter((p) => !e.message.includes(p.problem));
+  lines.push(...untold.map((p) => `  ${formatProblem(p)}`));
   const tail = isCgnError(e, "ENGINE_EXITED") ? e.details.tail : "";
   if (tail !== "")
     lines.push(

@@ -1,39 +1,27 @@
 import type { KvOffload } from "../core/kv-offload.ts";
 import type { KeyPath } from "./key-path.ts";
 import { isTable } from "./layers.ts";
-import { isWritten, type LoadContext, report } from "./load-context.ts";
+import { isWritten, type LoadContext, originOf, report } from "./load-context.ts";
+import { isGiven, isOn, NOT_YET, NOT_YET_PER_ENGINE, NOT_YET_PER_MODEL, type Unsupported } from "./not-yet.ts";
 import { at } from "./problems.ts";
-
-/** A key of old files that asks for what cgn does not do. */
-interface Unsupported {
-  readonly path: KeyPath;
-  /** Does this value ask for it? A switch that is off asks for nothing. */
-  readonly asks: (value: unknown) => boolean;
-  readonly problem: string;
-  readonly remedy: string;
-}
-
-const isOn = (value: unknown): boolean => value === true;
-const isGiven = (value: unknown): boolean =>
-  Array.isArray(value) ? value.length > 0 : value !== undefined && value !== "";
 
 const RULES: readonly Unsupported[] = [
   {
     path: ["router", "cascade", "enabled"],
     asks: isOn,
-    problem: "cgn asks one model a request and has no cascade; the key does nothing",
+    problem: "this version of cgn asks one model a request and has no cascade; the key does nothing",
     remedy: "Let clients choose the model, and remove the section",
   },
   {
     path: ["router", "federation", "enabled"],
     asks: isOn,
-    problem: "cgn has no federation between clusters; the key does nothing",
+    problem: "this version of cgn has no federation between clusters; the key does nothing",
     remedy: 'Adopt the other cluster\'s router as an engine: [[engines]] with kind = "openai_compat" and its url',
   },
   {
     path: ["router", "federation", "peers"],
     asks: isGiven,
-    problem: "cgn has no federation between clusters; the key does nothing",
+    problem: "this version of cgn has no federation between clusters; the key does nothing",
     remedy: 'Adopt each peer as an engine: [[engines]] with kind = "openai_compat" and its url',
   },
   {
@@ -51,19 +39,19 @@ const RULES: readonly Unsupported[] = [
   {
     path: ["router", "rate_limit", "redis_url"],
     asks: isGiven,
-    problem: "cgn counts requests in each router and uses no Redis; the key does nothing",
-    remedy: "Divide rps and burst by the number of routers, and remove redis_url",
+    problem: "this version of cgn uses no Redis; the key does nothing",
+    remedy: "Remove redis_url",
   },
   {
     path: ["metrics", "redfish_url"],
     asks: isGiven,
-    problem: "cgn reads no power figures by Redfish; the redfish_ keys do nothing",
+    problem: "this version of cgn reads no power figures by Redfish; the redfish_ keys do nothing",
     remedy: "Let Prometheus read them with a Redfish exporter, and set [router.score_weights].power = 0",
   },
   {
     path: ["metrics", "ipmi_fallback"],
     asks: isOn,
-    problem: "cgn reads no power figures by IPMI; the key does nothing",
+    problem: "this version of cgn reads no power figures by IPMI; the key does nothing",
     remedy: "Let Prometheus read them with an IPMI exporter, and set [router.score_weights].power = 0",
   },
   {
@@ -84,7 +72,7 @@ const PER_MODEL: readonly Unsupported[] = [
   {
     path: ["cascade"],
     asks: isGiven,
-    problem: "cgn asks one model a request and has no cascade; the key does nothing",
+    problem: "this version of cgn asks one model a request and has no cascade; the key does nothing",
     remedy: "Let clients choose the model, and remove the key",
   },
   ...(["prefill", "decode"] as const).map((role) => ({
@@ -97,16 +85,22 @@ const PER_MODEL: readonly Unsupported[] = [
 
 /** Note every written key that asks for what cgn does not do, each once, with what to set instead. */
 export function warnUnsupported(ctx: LoadContext, offloads: readonly KvOffload[]): void {
-  for (const rule of RULES) warn(ctx, rule.path, rule);
-  const models = at(ctx.layers.tree, ["models"]);
+  const { models, engines } = ctx.layers.tree;
+  for (const rule of [...RULES, ...NOT_YET]) warn(ctx, rule.path, rule);
   for (const name of Object.keys(isTable(models) ? models : {})) {
-    for (const rule of PER_MODEL) warn(ctx, ["models", name, ...rule.path], rule);
+    for (const rule of [...PER_MODEL, ...NOT_YET_PER_MODEL]) warn(ctx, ["models", name, ...rule.path], rule);
   }
+  const entries: KeyPath[] = [["engine"], ...(Array.isArray(engines) ? engines.map((_, n) => ["engines", n]) : [])];
+  for (const entry of entries) for (const rule of NOT_YET_PER_ENGINE) warn(ctx, [...entry, ...rule.path], rule);
   warnBlockStore(ctx, offloads);
 }
 
 function warn(ctx: LoadContext, path: KeyPath, rule: Unsupported): void {
   if (!isWritten(ctx, path) || !rule.asks(at(ctx.layers.tree, path))) return;
+  // A value that is wrong is mended first; whether it does something is the second question.
+  const written = originOf(ctx, path);
+  const name = written !== undefined && "path" in written ? written.path : "";
+  if (ctx.layers.problems.some((p) => p.severity === "error" && p.path === name)) return;
   report(ctx, path, { severity: "warning", problem: rule.problem, remedy: rule.remedy });
 }
 

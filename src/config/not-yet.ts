@@ -1,0 +1,100 @@
+import type { KeyPath } from "./key-path.ts";
+import { isTable } from "./layers.ts";
+
+/** A key that asks for what cgn does not do. */
+export interface Unsupported {
+  readonly path: KeyPath;
+  /** Does this value ask for it? A switch that is off asks for nothing. */
+  readonly asks: (value: unknown) => boolean;
+  readonly problem: string;
+  readonly remedy: string;
+}
+
+export const isOn = (value: unknown): boolean => value === true;
+export const isGiven = (value: unknown): boolean =>
+  Array.isArray(value) ? value.length > 0 : value !== undefined && value !== "";
+
+const NOTHING = "the key does nothing in this version of cgn";
+
+/**
+ * Keys whose meaning is settled and whose part of cgn is not there yet. Whoever builds the part removes the row; until
+ * then nobody believes that a limit, a key or a certificate protects him.
+ */
+export const NOT_YET: readonly Unsupported[] = [
+  {
+    path: ["auth", "enabled"],
+    asks: isOn,
+    problem: "this version of cgn checks no keys and no tokens: whoever reaches router.listen_http is served",
+    remedy: "Let the router listen on loopback behind a proxy that checks them",
+  },
+  {
+    path: ["security"],
+    asks: (value) => isTable(value) && Object.values(value).some((each) => each === true || typeof each === "string"),
+    problem: "this version of cgn speaks no TLS: the certificates are not used, and nothing is encrypted",
+    remedy: "Let daemons listen on loopback or a private network, behind a proxy that ends TLS",
+  },
+  {
+    path: ["router", "rate_limit"],
+    asks: (value) =>
+      isTable(value) && (value.enabled === true || (value.enabled === undefined && value.rps !== undefined)),
+    problem: "this version of cgn limits no request rates: the section does nothing",
+    remedy: "Limit them in a proxy in front, or set [router.admission].max_concurrent_per_replica and max_queue",
+  },
+  {
+    path: ["router", "admission", "ttft_slo"],
+    asks: isGiven,
+    problem: `${NOTHING}: no request is refused for its predicted time to first token`,
+    remedy: "Set max_concurrent_per_replica, max_queue and queue_timeout to bound the wait",
+  },
+  {
+    path: ["router", "disagg", "enabled"],
+    asks: isOn,
+    problem: 'this version of cgn\'s router does not split requests: only engines with role "both" are used',
+    remedy:
+      'Run engines with role = "both", or put the engines\' own disaggregation proxy in front of prefill and decode',
+  },
+  {
+    path: ["router", "worker_threads"],
+    asks: (value) => typeof value === "number" && value > 1,
+    problem: `${NOTHING}: the router is one process with one thread for requests`,
+    remedy: "Set it to 0",
+  },
+  {
+    path: ["router", "listen_grpc"],
+    asks: isGiven,
+    problem: `${NOTHING}: the router has no gRPC service`,
+    remedy: "Remove it; cgn-kvcached ([kv].listen) and the agent ([agent].listen) serve gRPC",
+  },
+  {
+    path: ["metrics", "scrape_targets"],
+    asks: isGiven,
+    problem: `${NOTHING}: only engines' metrics are read`,
+    remedy: "Let Prometheus read these targets itself",
+  },
+];
+
+/** The same below each `[models."NAME"]`. */
+export const NOT_YET_PER_MODEL: readonly Unsupported[] = [
+  {
+    path: ["max_prompt_tokens"],
+    asks: isGiven,
+    problem: `${NOTHING}: prompts of any length reach an engine, which refuses those that it cannot take`,
+    remedy: "Set max_model_len, which the engine enforces",
+  },
+];
+
+/** The same below `[engine]` and each entry of `[[engines]]`. */
+export const NOT_YET_PER_ENGINE: readonly Unsupported[] = [
+  {
+    path: ["ttl"],
+    asks: isGiven,
+    problem: `${NOTHING}: engines run until the agent stops`,
+    remedy: "Remove it",
+  },
+  {
+    path: ["preload"],
+    asks: (value) => value === false,
+    problem: `${NOTHING}: every engine is started with the agent`,
+    remedy: "Remove it",
+  },
+];
