@@ -1,4 +1,4 @@
-import { type Client, createClient } from "@connectrpc/connect";
+import { type Client, Code, ConnectError, createClient } from "@connectrpc/connect";
 import type { Clock } from "../core/clock.ts";
 import { CgnError } from "../core/errors.ts";
 import { type WorkerId, workerId } from "../core/ids.ts";
@@ -102,7 +102,11 @@ function calls(client: Client<typeof PrefixIndex>, name: string) {
       return await call;
     } catch (cause) {
       const said = cause instanceof Error ? cause.message : String(cause);
-      const message = `Cannot ${what} at kvcached ${name}: ${said}. Start cgn-kvcached, or name its socket with [kv].uds`;
+      // A socket file that is not there comes as "internal", with Node's own words.
+      const reached = cause instanceof ConnectError && cause.code !== Code.Unavailable;
+      const there = reached && !cause.rawMessage.startsWith("connect ");
+      const right = there ? "Look at its log" : "Start cgn-kvcached, or name its socket with [kv].uds";
+      const message = `Cannot ${what} at kvcached ${name}: ${said}. ${right}`;
       throw new CgnError("DEPENDENCY_UNREACHABLE", message, { address: name }, { cause });
     }
   };

@@ -32,7 +32,12 @@ const HTTP2_PREFACE = Buffer.from("PRI * HTTP/2.0");
  * @throws CgnError PORT_IN_USE, STORAGE_UNUSABLE
  */
 export async function listenWire(options: WireListen): Promise<WireServer> {
-  const handler = connectNodeAdapter({ routes: options.routes, readMaxBytes: MAX_MESSAGE_BYTES });
+  const handler = connectNodeAdapter({
+    routes: options.routes,
+    readMaxBytes: MAX_MESSAGE_BYTES,
+    // Zeros are answers too: scripts that read the JSON find every field.
+    jsonOptions: { alwaysEmitImplicit: true },
+  });
   const http1 = createHttpServer((req, res) => handler(req, res));
   const http2 = createHttp2Server((req, res) => handler(req, res));
   const sockets = new Set<Socket>();
