@@ -1,18 +1,22 @@
 import { checkCommand } from "./check.ts";
 import type { Command } from "./command.ts";
 import { configExplainCommand } from "./config-explain.ts";
+import { explainCommand } from "./explain.ts";
 import { kvCaptureCommand } from "./kv-capture.ts";
 import { kvMatchCommand } from "./kv-match.ts";
 import { kvSourcesCommand } from "./kv-sources.ts";
 import { kvStatsCommand } from "./kv-stats.ts";
 import { kvVerifyCommand } from "./kv-verify.ts";
 import { kvcachedCommand } from "./kvcached.ts";
+import { routerCommand } from "./router.ts";
 import { simCommand } from "./sim.ts";
 
 /** Every command, in the order of the help text. */
 export const COMMANDS: readonly Command[] = [
   checkCommand,
   configExplainCommand,
+  routerCommand,
+  explainCommand,
   kvcachedCommand,
   kvMatchCommand,
   kvSourcesCommand,

@@ -1,0 +1,93 @@
+import { CgnError } from "../core/errors.ts";
+import { fetchText } from "../http/fetch-text.ts";
+import type { AttemptRecord, DecisionRecord } from "../router/decisions.ts";
+import type { CliContext, Command } from "./command.ts";
+
+const DEFAULT_ADMIN = "http://127.0.0.1:9091";
+
+/** `cgn explain ID`: why a request went where it went, and what came of it. */
+export const explainCommand: Command = {
+  name: "explain",
+  about: "show why a request was sent where it was: candidates, costs term by term, prediction and outcome",
+  examples: ["cgn explain 3f0c…", "cgn explain my-request-1 --admin http://127.0.0.1:9091 --json"],
+  positionals: [{ name: "REQUEST_ID", about: "the answer's x-request-id header", required: true }],
+  options: {
+    admin: { type: "string", value: "URL", about: "the router's admin port", default: DEFAULT_ADMIN },
+    json: { type: "boolean", about: "print the record as JSON" },
+  },
+  async run({ options, positionals }, cli) {
+    const id = positionals[0] ?? "";
+    const record = await fetchDecision(String(options["admin"] ?? DEFAULT_ADMIN), id);
+    if (options["json"] === true) cli.out(JSON.stringify(record, null, 2));
+    else printDecision(record, cli);
+    return 0;
+  },
+};
+
+async function fetchDecision(admin: string, id: string): Promise<DecisionRecord> {
+  const base = (/^https?:\/\//.test(admin) ? admin : `http://${admin}`).replace(/\/+$/, "");
+  const reply = await fetchText(`${base}/v1/cgn/decisions/${encodeURIComponent(id)}`, { timeoutMs: 5_000 });
+  if (reply.status === 200) return JSON.parse(reply.body) as DecisionRecord;
+  if (reply.status === 404) {
+    const message = `Cannot explain "${id}": the router at ${base} does not know it. It keeps the last 2000 requests, by x-request-id`;
+    throw new CgnError("BAD_INVOCATION", message, { id });
+  }
+  const is = reply.status === 0 ? "nothing answers there" : `it answers ${reply.status}`;
+  throw new CgnError(
+    "DEPENDENCY_UNREACHABLE",
+    `Cannot ask the router at ${base}: ${is}. Name its admin port with --admin`,
+    { base },
+  );
+}
+
+/** The record as people read it. */
+export function printDecision(r: DecisionRecord, cli: Pick<CliContext, "out">): void {
+  cli.out(`${r.id}  ${r.path}  model ${r.model}${r.stream ? "  stream" : ""}  ${new Date(r.at).toISOString()}`);
+  const tokens = r.promptTokens === undefined ? "" : `, about ${r.promptTokens} tokens`;
+  cli.out(
+    `prompt ${r.promptBytes ?? 0} bytes${tokens}${r.unmatched === undefined ? "" : `; not matched: ${r.unmatched}`}`,
+  );
+  for (const [i, attempt] of r.attempts.entries()) printAttempt(r, attempt, i, cli);
+  printOutcome(r, cli);
+}
+
+function printAttempt(r: DecisionRecord, a: AttemptRecord, i: number, cli: Pick<CliContext, "out">): void {
+  cli.out("");
+  cli.out(`${r.attempts.length > 1 ? `try ${i + 1}: ` : ""}${a.worker} by ${r.policy}: ${a.reason}`);
+  const head = ["worker", "TTFT ms", "base", "wait", "fetch", "prefill", "interf.", "cached", "to do", "in flight"];
+  const rows = a.candidates.map((c) => {
+    const { baseMs, waitMs, fetchMs, prefillMs, interferenceMs } = c.terms;
+    const ms = [c.ttftMs, baseMs, waitMs, fetchMs, prefillMs, interferenceMs].map((n) => n.toFixed(1));
+    const name = `${c.worker === a.worker ? "* " : "  "}${c.worker}`;
+    return [name, ...ms, String(c.cachedTokens), String(c.uncachedTokens), String(c.inFlight)];
+  });
+  for (const line of table([head, ...rows])) cli.out(line);
+  if (a.failed !== undefined) cli.out(`failed: ${a.failed}`);
+}
+
+function printOutcome({ outcome, attempts }: DecisionRecord, cli: Pick<CliContext, "out">): void {
+  cli.out("");
+  if (outcome === undefined) {
+    cli.out("still running");
+    return;
+  }
+  const status = outcome.status === undefined ? "" : `, HTTP ${outcome.status}`;
+  cli.out(
+    `outcome ${outcome.result}${status}, ${outcome.totalMs.toFixed(1)} ms${outcome.error === undefined ? "" : `: ${outcome.error}`}`,
+  );
+  const predicted = attempts.at(-1)?.predictedCachedTokens;
+  const reported = outcome.cachedTokens ?? "not reported";
+  cli.out(`cached tokens: predicted ${predicted ?? "-"}, engine ${reported} of ${outcome.promptTokens ?? "?"}`);
+  const last = attempts.at(-1);
+  const guess = last?.candidates.find((c) => c.worker === last.worker)?.ttftMs;
+  if (outcome.ttftMs !== undefined)
+    cli.out(`TTFT: predicted ${guess?.toFixed(1) ?? "-"} ms, seen ${outcome.ttftMs.toFixed(1)} ms`);
+}
+
+/** Columns padded to their widest cell; the first to the left, figures to the right. */
+function table(rows: readonly (readonly string[])[]): string[] {
+  const widths = rows[0]!.map((_, c) => Math.max(...rows.map((row) => row[c]!.length)));
+  return rows.map((row) =>
+    row.map((cell, c) => (c === 0 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!))).join("  "),
+  );
+}

@@ -1,0 +1,155 @@
+import { createMemoryDirectory } from "../cluster/memory-directory.ts";
+import { mergeDirectories } from "../cluster/merge-directories.ts";
+import type { Settings } from "../config/settings.ts";
+import type { Log } from "../core/log.ts";
+import type { WorkerDirectory } from "../core/worker.ts";
+import { dialHost, hostPort } from "../engines/address.ts";
+import { tokenizerSource } from "../engines/engine.ts";
+import { ENGINES } from "../engines/registry.ts";
+import { createRouter } from "../router/create-router.ts";
+import { type EngineSpec, parseEngineSpec } from "../router/engine-spec.ts";
+import { watchEngines } from "../router/engine-watch.ts";
+import { createModelTemplates } from "../router/model-templates.ts";
+import { createStderrLog } from "../telemetry/log.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
+import { followAgent } from "../wire/agent-client.ts";
+import { type CliContext, CONFIG_OPTIONS, type Command, type Values } from "./command.ts";
+import { loadForCommand, type Shortcuts } from "./load-config.ts";
+import { openKnowledge, wireAddress } from "./router-knowledge.ts";
+
+/** `cgn router`: the front door as a process of its own. */
+export const routerCommand: Command = {
+  name: "router",
+  about: "run the router on its own, before engines that an agent or somebody else runs",
+  examples: [
+    "cgn router --listen 127.0.0.1:8080 --admin 127.0.0.1:9091 --engine http://127.0.0.1:8000",
+    "cgn router --engines http://10.0.0.5:8000 http://10.0.0.6:8000",
+    "cgn router --engine http://127.0.0.1:8000,kind=vllm,events=tcp://127.0.0.1:5557,tokenizer=/models/qwen3",
+    "cgn router --config cgn.toml --kvcached unix:/run/cognitora/kv.sock",
+  ],
+  options: {
+    ...CONFIG_OPTIONS,
+    listen: { type: "string", value: "HOST:PORT", about: "address for clients (router.listen_http)" },
+    admin: { type: "string", value: "HOST:PORT", about: "address of the admin port (router.listen_admin)" },
+    policy: { type: "string", value: "NAME", about: "routing policy (router.policy)" },
+    engine: {
+      type: "string[]",
+      value: "URL[,KEY=VALUE]",
+      about: "an engine that somebody else runs; keys: kind, model, events, replay, tokenizer. May be repeated",
+    },
+    engines: { type: "string[]", value: "URL", variadic: true, about: "several plain ones" },
+    agent: { type: "string[]", value: "URL|unix:PATH", about: "follow this agent's engines. May be repeated" },
+    kvcached: { type: "string", value: "URL|unix:PATH", about: "ask this kvcached; without it one is embedded" },
+  },
+  async run({ options }, cli) {
+    const settings = loadForCommand(options, cli, shortcuts(options));
+    const log = createStderrLog({ color: cli.color });
+    const parts = openFleet(settings, options, cli, log);
+    try {
+      await runUntilStopped(settings, options, cli, log, parts);
+    } finally {
+      parts.close();
+    }
+    return 0;
+  },
+};
+
+function shortcuts(options: Values): Shortcuts {
+  const keys = { listen: "router.listen_http", admin: "router.listen_admin", policy: "router.policy" } as const;
+  const given = Object.entries(keys).flatMap(([name, key]) => {
+    const value = options[name];
+    return typeof value === "string" ? [[key, { flag: `--${name}`, value }] as const] : [];
+  });
+  return Object.fromEntries(given);
+}
+
+interface FleetParts {
+  readonly directory: WorkerDirectory;
+  /** The engines that this process watches itself: nobody else registers them with a kvcached elsewhere. */
+  readonly adopted: WorkerDirectory;
+  readonly first: Promise<void>;
+  close(): void;
+}
+
+/** Who is there: engines named by flags, else those of the file and its agent. */
+function openFleet(settings: Settings, options: Values, cli: CliContext, log: Log): FleetParts {
+  const texts = (name: string): readonly string[] => (options[name] as readonly string[] | undefined) ?? [];
+  const named = [...texts("engine"), ...texts("engines")].map(parseEngineSpec);
+  const agentTexts = texts("agent");
+  const byFlags = named.length + agentTexts.length > 0;
+  const specs = byFlags ? named : settings.engines.filter((engine) => !engine.spawn).map(specOf);
+  const { host, port } = settings.agent.listen;
+  const ownAgent = { url: `http://${hostPort(dialHost(host), port)}` };
+  const addresses = byFlags ? agentTexts.map(wireAddress) : [ownAgent];
+  const adopted = createMemoryDirectory();
+  const watch = watchEngines({ specs, engines: ENGINES, directory: adopted, clock: cli.clock, log });
+  const agents = addresses.map((address) => followAgent({ address, clock: cli.clock }));
+  const directory = mergeDirectories([adopted, ...agents]);
+  return {
+    directory,
+    adopted,
+    first: watch.first,
+    close() {
+      watch.close();
+      directory.close();
+      for (const agent of agents) agent.close();
+    },
+  };
+}
+
+/** An engine of the file that somebody else starts. */
+function specOf({ url, kind, model }: Settings["engines"][number]): EngineSpec {
+  return { url, kind, tokenizer: tokenizerSource(model), ...(model.name === "" ? {} : { model: model.name }) };
+}
+
+async function runUntilStopped(
+  settings: Settings,
+  options: Values,
+  cli: CliContext,
+  log: Log,
+  parts: FleetParts,
+): Promise<void> {
+  const { clock, env, signal } = cli;
+  const kvcached = typeof options["kvcached"] === "string" ? wireAddress(options["kvcached"]) : undefined;
+  const knowledge = openKnowledge({
+    kvcached,
+    settings,
+    clock,
+    log,
+    env,
+    directory: parts.directory,
+    adopted: parts.adopted,
+  });
+  const templates = createModelTemplates({ env, clock, log });
+  const router = createRouter({
+    settings: settings.router,
+    directory: parts.directory,
+    knowledge: knowledge.prefixes,
+    renderers: templates,
+    clock,
+    log,
+    metrics: createMetrics(),
+    extras: { sources: knowledge.sources, templates: templates.problems },
+  });
+  try {
+    await router.start();
+    await parts.first;
+    const { address, adminAddress } = router;
+    cli.err(
+      `Router listens on http://${hostPort(address.host, address.port)}, admin on http://${hostPort(adminAddress.host, adminAddress.port)}`,
+    );
+    await stopped(signal);
+    cli.err("Draining");
+    await router.drain(settings.agent.drainGraceMs);
+  } finally {
+    await router.close();
+    knowledge.close();
+  }
+}
+
+function stopped(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
