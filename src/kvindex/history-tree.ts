@@ -22,7 +22,7 @@ interface Worker {
 }
 
 /** Memory of an entry and its edges besides its bytes, about. */
-const ENTRY_OVERHEAD = 400;
+export const ENTRY_OVERHEAD = 400;
 
 /**
  * A radix tree over the bytes of recorded prompts. A match is one pass over the prompt, whatever the number of entries;

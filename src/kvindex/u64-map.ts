@@ -4,6 +4,8 @@ const FIRST_SLOTS = 16;
 /** A part is full at three quarters: linear probing stays short. */
 const FULL_NUMERATOR = 3;
 const FULL_DENOMINATOR = 4;
+/** Beyond this many bits keys share their hash, and halving no longer parts them: the part grows instead. */
+const MAX_BITS = 24;
 /** Words of a slot: key low, key high, value. */
 const SLOT_WORDS = 3;
 
@@ -120,7 +122,7 @@ export class U64Map {
 
   #enlarge(part: Part, hash: number): void {
     const slots = part.mask + 1;
-    if (slots < PART_SLOTS) {
+    if (slots < PART_SLOTS || part.bits >= MAX_BITS) {
       const old = part.slots;
       part.slots = new Uint32Array(2 * slots * SLOT_WORDS);
       part.mask = 2 * slots - 1;
@@ -137,6 +139,7 @@ export class U64Map {
       this.#directory = this.#directory.flatMap((one) => [one, one]);
       this.#depth++;
     }
+    // Here a part has PART_SLOTS slots exactly: it is larger only at MAX_BITS.
     const zero = newPart(PART_SLOTS, part.bits + 1);
     const one = newPart(PART_SLOTS, part.bits + 1);
     const { slots } = part;
