@@ -58,7 +58,7 @@ describe("cgn check", () => {
       exit: 3,
     });
     expect(await run(checkCommand, "", { config: "no.toml" })).toMatchObject({
-      out: 'error: Cannot read "no.toml": it does not exist (named by --config). Name a file that is there, or write one with "cgn init"',
+      out: 'error: Cannot read "no.toml": it does not exist (named by --config). Name a file that is there, or start from one in recipes/',
       exit: 3,
     });
   });

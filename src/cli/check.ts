@@ -22,7 +22,8 @@ export const checkCommand: Command = {
     format: { type: "string", value: "FORMAT", about: "text or json", default: "text", choices: ["text", "json"] },
   },
   async run({ options }, cli) {
-    const result = checkConfig(() => loadConfig(loadOptions(options, cli)));
+    const named = typeof options.config === "string" ? options.config : undefined;
+    const result = checkConfig(() => loadConfig(loadOptions(options, cli)), named ?? cli.env.CGN_CONFIG);
     const errors = result.problems.filter((p) => p.severity === "error").length;
     const warnings = result.problems.length - errors;
     if (options.format === "json") {
@@ -37,7 +38,7 @@ export const checkCommand: Command = {
 };
 
 /** A file that cannot be read or is not TOML is told like any other problem. */
-function checkConfig(load: () => ReturnType<typeof loadConfig>): CheckResult {
+function checkConfig(load: () => ReturnType<typeof loadConfig>, named: string | undefined): CheckResult {
   try {
     const { settings, problems } = load();
     const failed = problems.some((p) => p.severity === "error");
@@ -50,8 +51,9 @@ function checkConfig(load: () => ReturnType<typeof loadConfig>): CheckResult {
   } catch (e) {
     if (!isCgnError(e)) throw e;
     const told = isCgnError(e, "CONFIG_INVALID") ? e.details.problems : [];
-    const problems = told.length > 0 ? told : [{ severity: "error" as const, path: "", problem: e.message }];
-    return { problems, exit: CODES[e.code].exit };
+    const problems: readonly Problem[] = told.length > 0 ? told : [{ severity: "error", path: "", problem: e.message }];
+    const file = problems[0]?.file ?? named;
+    return { ...(file === undefined ? {} : { file }), problems, exit: CODES[e.code].exit };
   }
 }
 

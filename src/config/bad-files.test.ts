@@ -139,13 +139,13 @@ const GOLDEN: readonly (readonly [what: string, toml: string, said: readonly str
     [
       "c.toml:2:13: error: security.cert_file: is written without key_file. Write [security].key_file too, or remove both",
       "c.toml:3:16: error: security.require_mtls: no CA is named that client certificates could be checked against. Write [security].client_ca_file",
-      'c.toml:5:11: error: auth.enabled: no key and no token could be accepted: neither api_keys_file nor oidc_issuer is written. Write [auth].api_keys_file ("cgn keys create" makes keys) or [auth].oidc_issuer',
+      "c.toml:5:11: error: auth.enabled: no key and no token could be accepted: neither api_keys_file nor oidc_issuer is written. Write [auth].api_keys_file (a file with one SHA-256 of a key a line) or [auth].oidc_issuer",
     ],
   ],
   [
     "an empty file",
     "",
-    ['c.toml: warning: the file sets nothing, so every value is the default. Write one with "cgn init"'],
+    ["c.toml: warning: the file sets nothing, so every value is the default. Start from one in recipes/"],
   ],
   [
     "a key written under both names",
@@ -196,7 +196,7 @@ describe("loadSettings() with files that are none", () => {
     expect(failure(() => loadFile("no.toml"))).toMatchObject({
       code: "CONFIG_NOT_FOUND",
       message:
-        'Cannot read "no.toml": it does not exist (named by --config). Name a file that is there, or write one with "cgn init"',
+        'Cannot read "no.toml": it does not exist (named by --config). Name a file that is there, or start from one in recipes/',
     });
     const { message } = failure(() => loadSettings({ cwd: dir, env: { CGN_CONFIG: "/no/such" }, host: SAMPLE_HOST }));
     expect(message).toContain('"/no/such": it does not exist (named by $CGN_CONFIG)');

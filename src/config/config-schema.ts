@@ -10,8 +10,16 @@ import { routerSchema } from "./router-schema.ts";
 import { about } from "./schema-fields.ts";
 import { authSchema, securitySchema } from "./security-schema.ts";
 
-/** The whole file: every key that cgn reads. Engines bring the sections below `[engine]`. */
-export function configSchema(engines: readonly Engine[]) {
+const built = new WeakMap<readonly Engine[], ReturnType<typeof buildSchema>>();
+
+/** The whole file: every key that cgn reads. Engines bring the sections below `[engine]`. Made once for a list of engines. */
+export function configSchema(engines: readonly Engine[]): ReturnType<typeof buildSchema> {
+  const known = built.get(engines) ?? buildSchema(engines);
+  built.set(engines, known);
+  return known;
+}
+
+function buildSchema(engines: readonly Engine[]) {
   const engine = engineSchema(engines);
   return z.strictObject({
     cluster: about(clusterSchema.optional(), "Which hosts belong together"),

@@ -39,6 +39,7 @@ export function engineEntries(ctx: LoadContext, pick: EnginePick): EngineEntry[]
       entries.push({ path, tree: merged(inherited, isTable(own) ? own : {}) });
     });
   } else if (common !== undefined || impliesEngine(ctx) || pick.kind !== undefined) {
+    if (common === undefined) placeImplied(ctx);
     entries.push({ path: ["engine"], tree: withLegacy(ctx, { ...common }) });
   }
   for (const entry of entries) applyPick(ctx, entry, pick);
@@ -69,6 +70,14 @@ function checkTypes(ctx: LoadContext): void {
 function impliesEngine(ctx: LoadContext): boolean {
   if (isWritten(ctx, ["agent", "vllm_cmd"]) || isWritten(ctx, ["agent", "vllm_url"])) return true;
   return isWritten(ctx, ["agent"]) && isWritten(ctx, ["models"]);
+}
+
+/** What is wrong with an engine that only `[agent]` implies is told there. */
+function placeImplied(ctx: LoadContext): void {
+  const keys = ["agent.vllm_cmd", "agent.vllm_url", "agent"];
+  const origin = keys.map((key) => ctx.layers.origins.get(key)).find((each) => each !== undefined);
+  if (origin !== undefined && origin.from !== "default")
+    ctx.layers.origins.set("engine", { ...origin, path: "engine" });
 }
 
 /** The keys of `[engine]` that an entry takes over; their origins are noted for the entry too. */

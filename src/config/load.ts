@@ -152,7 +152,7 @@ function fileOrigins(file: string, document: TomlDocument): OriginOf {
 
 function noteEmpty(layers: Layers, file: string): void {
   const problem = "the file sets nothing, so every value is the default";
-  layers.problems.push({ severity: "warning", path: "", file, problem, remedy: 'Write one with "cgn init"' });
+  layers.problems.push({ severity: "warning", path: "", file, problem, remedy: "Start from one in recipes/" });
 }
 
 /** Ports that daemons of this file listen on. Only those whose section is there or whose default all set-ups share. */

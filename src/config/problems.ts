@@ -130,7 +130,7 @@ export function explainIssue(issue: z.core.$ZodIssue, value: unknown, info?: Key
 
 /** A number where a text with a unit stands: say the text. */
 function byUnit(value: unknown, meta: KeyMeta, key: string): Finding | undefined {
-  if (typeof value !== "number") return undefined;
+  if (typeof value !== "number" || !Number.isFinite(value)) return undefined;
   if (meta.duration) {
     const fits = Number.isInteger(value) && value >= 0;
     const twin = fits ? `, or milliseconds as ${key}_ms = ${value}` : "";
@@ -142,7 +142,7 @@ function byUnit(value: unknown, meta: KeyMeta, key: string): Finding | undefined
   if (meta.unit === "host:port") {
     return {
       problem: `${value} is only a number`,
-      remedy: `Write "HOST:PORT" in quotes, for example "127.0.0.1:${value}"`,
+      remedy: `Write "HOST:PORT" in quotes, for example "127.0.0.1:${Number.isInteger(value) && value > 0 && value < 65_536 ? value : 8080}"`,
     };
   }
   return undefined;
@@ -217,7 +217,9 @@ export function at(value: unknown, path: readonly PropertyKey[]): unknown {
 }
 
 function show(value: unknown): string {
-  if (value instanceof Date) return "a date";
+  if (value instanceof Date) return Number.isNaN(value.getTime()) ? "a time" : value.toISOString();
+  if (typeof value === "number" && !Number.isFinite(value))
+    return String(value).toLowerCase().replace("infinity", "inf");
   const text =
     typeof value === "object"
       ? JSON.stringify(value)
@@ -230,6 +232,7 @@ function show(value: unknown): string {
 function typeName(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   if (value instanceof Date) return "a date";
+  if (typeof value === "number" && !Number.isFinite(value)) return "no finite number";
   if (typeof value === "number") return Number.isInteger(value) ? "a whole number" : "a number with a fraction";
   if (typeof value === "string") return "a text";
   if (typeof value === "boolean") return "a boolean";

@@ -75,7 +75,7 @@ function decode(bytes: Buffer, file: string): string {
 function readFailure(e: unknown, file: string, namedBy: string): unknown {
   const code = e instanceof Error && "code" in e ? e.code : undefined;
   if (code === "ENOENT" || code === "ENOTDIR") {
-    const remedy = 'Name a file that is there, or write one with "cgn init"';
+    const remedy = "Name a file that is there, or start from one in recipes/";
     return new CgnError(
       "CONFIG_NOT_FOUND",
       `Cannot read "${file}": it does not exist (named by ${namedBy}). ${remedy}`,

@@ -136,7 +136,7 @@ export function authSettings(ctx: LoadContext, auth: Section<"auth">): AuthSetti
   if (auth.enabled && auth.api_keys_file === undefined && auth.oidc_issuer === undefined) {
     report(ctx, ["auth", "enabled"], {
       problem: "no key and no token could be accepted: neither api_keys_file nor oidc_issuer is written",
-      remedy: 'Write [auth].api_keys_file ("cgn keys create" makes keys) or [auth].oidc_issuer',
+      remedy: "Write [auth].api_keys_file (a file with one SHA-256 of a key a line) or [auth].oidc_issuer",
     });
   }
   return {
