@@ -42,7 +42,9 @@ export async function startCapture(options: CaptureOptions): Promise<RunningCapt
   }
   const writer = await openCapture(options.out);
   const redactor = redactWith === undefined ? undefined : createRedactor(randomBytes(32), redactWith.vocabulary);
-  const now = () => clock.wall() / 1000;
+  let last = 0;
+  // Always later than the row before: a capture is replayed in the order of its times, across both files.
+  const now = () => (last = Math.max(clock.wall() / 1000, last + 1e-6));
   const counts = { frames: 0, requests: 0, reported: 0 };
   const raw = new WeakMap<KvEventBatch, Uint8Array>();
   writer.request({ t: now(), kind: "phase", phase: "start", engine: options.kind, content: redactor === undefined });

@@ -27,8 +27,8 @@ export async function startFakePublisher(options: FakePublisherOptions = {}): Pr
   const { topic = "", replayTopic = true } = options;
   const pub = new Publisher({ linger: 0 });
   const router = new Router({ linger: 0 });
-  await pub.bind(options.endpoint ?? "tcp://127.0.0.1:*");
-  await router.bind(options.replay ?? "tcp://127.0.0.1:*");
+  await bound(() => pub.bind(options.endpoint ?? "tcp://127.0.0.1:*"));
+  await bound(() => router.bind(options.replay ?? "tcp://127.0.0.1:*"));
   const log: (Uint8Array | undefined)[] = [];
   void serve(router, log, replayTopic ? [topic] : []);
   return {
@@ -45,6 +45,19 @@ export async function startFakePublisher(options: FakePublisherOptions = {}): Pr
       router.close();
     },
   };
+}
+
+/** A closed socket's port comes free a little later: libzmq closes in a thread of its own. */
+async function bound(bind: () => Promise<void>, attempts = 100): Promise<void> {
+  for (let i = 1; ; i++) {
+    try {
+      await bind();
+      return;
+    } catch (error) {
+      if (i === attempts) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
 }
 
 async function serve(
