@@ -1,6 +1,7 @@
 import { loadConfig } from "../config/load.ts";
 import { planEngine } from "../config/plan.ts";
 import { formatProblem, sortProblems } from "../config/problems.ts";
+import type { EngineSettings } from "../config/settings.ts";
 import { CODES, isCgnError, type Problem } from "../core/errors.ts";
 import { CONFIG_OPTIONS, type Command } from "./command.ts";
 import { loadOptions, PICK_OPTIONS } from "./load-config.ts";
@@ -40,9 +41,11 @@ export const checkCommand: Command = {
 /** A file that cannot be read or is not TOML is told like any other problem. */
 function checkConfig(load: () => ReturnType<typeof loadConfig>, named: string | undefined): CheckResult {
   try {
-    const { settings, problems } = load();
+    const { settings, problems, ctx } = load();
     const failed = problems.some((p) => p.severity === "error");
-    const plans = failed ? [] : settings.engines.flatMap(planWarnings);
+    const plans = failed
+      ? []
+      : settings.engines.flatMap((engine) => [...planWarnings(engine), ...platformHint(engine, ctx.host.platform)]);
     return {
       ...(settings.file === undefined ? {} : { file: settings.file }),
       problems: sortProblems([...problems, ...plans]),
@@ -57,13 +60,29 @@ function checkConfig(load: () => ReturnType<typeof loadConfig>, named: string | 
   }
 }
 
-function planWarnings(engine: Parameters<typeof planEngine>[0]): Problem[] {
+function planWarnings(engine: EngineSettings): Problem[] {
   return planEngine(engine).warnings.map((warning) => ({
     severity: "warning",
     path: "",
     problem: `engine ${engine.nodeId} (${engine.kind}, ${engine.model.name || engine.url}): ${warning.message}`,
     remedy: warning.remedy,
   }));
+}
+
+/** Commands are rendered for a GPU unless the file says otherwise: say so where this host would need another one. */
+function platformHint(engine: EngineSettings, platform: EngineSettings["slot"]["platform"]): Problem[] {
+  if (!engine.spawn || engine.slot.platform !== "unknown") return [];
+  const here = planEngine({ ...engine, slot: { ...engine.slot, platform } });
+  const rendered = planEngine(engine);
+  if (JSON.stringify([here.argv, here.env]) === JSON.stringify([rendered.argv, rendered.env])) return [];
+  return [
+    {
+      severity: "warning",
+      path: "agent.platform",
+      problem: `engine ${engine.nodeId} is rendered for a GPU, and this host has platform "${platform}"`,
+      remedy: `Set [agent].platform = "${platform}" (or "auto") if the engine will run here`,
+    },
+  ];
 }
 
 const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;

@@ -70,7 +70,7 @@ function readUrl(ctx: LoadContext, draft: EngineDraft): URL | undefined {
     return undefined;
   }
   const url = URL.canParse(written) ? new URL(written) : undefined;
-  const finding = urlProblem(written, url);
+  const finding = urlProblem(written, url, draft.spawn);
   if (finding !== undefined) {
     report(ctx, [...draft.entry.path, "url"], finding);
     return undefined;
@@ -78,12 +78,22 @@ function readUrl(ctx: LoadContext, draft: EngineDraft): URL | undefined {
   return url;
 }
 
-function urlProblem(written: string, url: URL | undefined): { problem: string; remedy: string } | undefined {
+function urlProblem(
+  written: string,
+  url: URL | undefined,
+  spawn: boolean,
+): { problem: string; remedy: string } | undefined {
   const shown = JSON.stringify(written.replace(/\/\/[^@/]*@/, "//***@"));
   const remedy = 'Write the base URL, for example "http://127.0.0.1:8000"';
   if (url === undefined || url.hostname === "") return { problem: `${shown} is no URL`, remedy };
   if (url.protocol !== "http:" && url.protocol !== "https:")
     return { problem: `${shown} is not http or https`, remedy };
+  if (spawn && url.protocol === "https:") {
+    return {
+      problem: `${shown} is https, and an engine that cgn starts speaks http`,
+      remedy: `Write "http://${url.host}", or spawn = false for one that somebody else runs behind TLS`,
+    };
+  }
   if (url.username !== "" || url.password !== "") {
     return {
       problem: `${shown} holds a name or password, which would be printed`,

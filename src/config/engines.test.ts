@@ -161,6 +161,12 @@ ${MODELS}`;
     );
   });
 
+  it("loadSettings() refuses https for an engine that it starts", () => {
+    expect(problems('[engine]\nurl = "https://h:8000"\n[models.a]\n')).toEqual([
+      'c.toml:2:7: error: engine.url: "https://h:8000" is https, and an engine that cgn starts speaks http. Write "http://h:8000", or spawn = false for one that somebody else runs behind TLS',
+    ]);
+  });
+
   it("loadSettings() tells a decode engine the bootstrap port of its group's prefill", () => {
     const entry = (role: string, group: string) => `[[engines]]\nrole = "${role}"\ngroup = "${group}"\nmodel = "a"\n`;
     const toml = `[engine]\nkind = "sglang"\nkv_offload = "nixl"\n${entry("prefill", "x")}${entry("prefill", "y")}${entry("decode", "y")}[models.a]\n`;
