@@ -1,0 +1,18 @@
+import { existsSync } from "node:fs";
+import { parseArgs } from "node:util";
+
+// npm run bench -- NAME [--json] [--against NAME=URL,PID …]: one benchmark, which is the module of its name beside this file.
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { json: { type: "boolean", default: false }, against: { type: "string", multiple: true, default: [] } },
+});
+const [name = ""] = positionals;
+const file = new URL(`./${name}.ts`, import.meta.url);
+if (!/^[a-z]+$/.test(name) || name === "main" || name === "result" || !existsSync(file)) {
+  process.stderr.write(
+    `Cannot run benchmark "${name}": there is none of this name. Try npm run bench -- proxy --json\n`,
+  );
+  process.exit(2);
+}
+const { run } = (await import(file.href)) as { run(options: typeof values): Promise<unknown> };
+await run(values);

@@ -1,0 +1,73 @@
+import { createServer, type Socket } from "node:net";
+
+// A fake engine for bench/proxy.ts, on raw sockets so that it costs little: `node proxy-upstream.ts PORT`. A POST with
+// "stream":true gets 64 events 10 ms apart, any other POST a fixed answer of 0.8 KB, a GET what the router asks an engine.
+
+const EVENTS = 64;
+const STEP_MS = 10;
+const HEAD_END = Buffer.from("\r\n\r\n");
+const LAST_CHUNK = "0\r\n\r\n";
+
+const base = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: "m" };
+const chunk = (text: string): string => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`;
+const event = (delta: object, finish: string | null): string =>
+  chunk(
+    `data: ${JSON.stringify({ ...base, choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }] })}\n\n`,
+  );
+const events = Array.from({ length: EVENTS - 2 }, (_, i) => event({ content: ` token${i}` }, null));
+events.push(event({}, "stop"), chunk("data: [DONE]\n\n") + LAST_CHUNK);
+
+const STREAM_HEAD =
+  "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: keep-alive\r\ntransfer-encoding: chunked\r\n\r\n";
+
+function json(body: unknown): Buffer {
+  const text = JSON.stringify(body);
+  const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: keep-alive\r\ncontent-length: ${Buffer.byteLength(text)}`;
+  return Buffer.from(`${head}\r\n\r\n${text}`);
+}
+
+const ANSWER = json({
+  ...base,
+  object: "chat.completion",
+  choices: [
+    { index: 0, message: { role: "assistant", content: "x".repeat(500) }, finish_reason: "stop", logprobs: null },
+  ],
+  usage: { prompt_tokens: 250, completion_tokens: 64, total_tokens: 314, prompt_tokens_details: { cached_tokens: 0 } },
+});
+const MODELS = json({ object: "list", data: [{ id: "m", object: "model", max_model_len: 32_768 }] });
+const EMPTY = json({});
+
+const streams = new Set<{ readonly socket: Socket; next: number }>();
+setInterval(() => {
+  for (const stream of streams) {
+    stream.socket.write(events[stream.next++]!);
+    if (stream.next === EVENTS || stream.socket.destroyed) streams.delete(stream);
+  }
+}, STEP_MS);
+
+function answer(socket: Socket, head: string, body: Buffer): void {
+  if (head.startsWith("GET ")) {
+    socket.write(head.startsWith("GET /v1/models") ? MODELS : EMPTY);
+  } else if (body.subarray(-200).includes('"stream":true')) {
+    socket.write(STREAM_HEAD);
+    streams.add({ socket, next: 0 });
+  } else {
+    socket.write(ANSWER);
+  }
+}
+
+createServer((socket) => {
+  socket.setNoDelay(true);
+  socket.on("error", () => {});
+  let held = Buffer.alloc(0);
+  socket.on("data", (data) => {
+    held = held.length === 0 ? data : Buffer.concat([held, data]);
+    for (let end = held.indexOf(HEAD_END); end >= 0; end = held.indexOf(HEAD_END)) {
+      const head = held.toString("latin1", 0, end);
+      const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 0);
+      if (held.length < end + 4 + length) return;
+      answer(socket, head, held.subarray(end + 4, end + 4 + length));
+      held = held.subarray(end + 4 + length);
+    }
+  });
+}).listen(Number(process.argv[2]), "127.0.0.1", 1024, () => process.send?.("up"));
