@@ -34,7 +34,7 @@ export function readPidFile(path: string): KeptProcess | undefined {
   return undefined;
 }
 
-/** Hash of a command and its environment. Secrets go in only as a hash. */
+/** Hash of a command and of what its plan puts into its environment (of a secret only where it comes from). */
 export function launchFingerprint(argv: readonly string[], env: Readonly<Record<string, unknown>>): string {
   const sorted = Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1));
   return createHash("sha256")

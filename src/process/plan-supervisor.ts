@@ -11,7 +11,7 @@ import { type ProcessSpec, type ProcessStatus, Supervisor, type SupervisorDeps, 
 
 /** One launch plan to keep running on this host. */
 export interface PlanSpec {
-  /** The worker's id; also names its files (slashes become dashes). */
+  /** The worker's id; also names its files. */
   readonly name: string;
   readonly plan: LaunchPlan;
   readonly verdict: (reply: HttpReply) => "ready" | "loading" | "failed";
@@ -57,8 +57,11 @@ const POLICY: Omit<Policy, "readyMs" | "drainMs" | "graceMs"> = {
   firstAttempts: 3,
 };
 
+/** A worker's id as part of a file name. */
+const fileNameOf = (name: string): string => name.replaceAll(/[^\w.-]+/g, "-");
+
 /** The file that a process's output goes to. */
-export const logFileOf = (logDir: string, name: string): string => join(logDir, `${name.replaceAll("/", "-")}.log`);
+export const logFileOf = (logDir: string, name: string): string => join(logDir, `${fileNameOf(name)}.log`);
 
 /**
  * Keep a plan's engine running, its sidecars before it. A sidecar that dies is restarted alone; it outlives restarts of the
@@ -72,6 +75,7 @@ export function supervisePlan(spec: PlanSpec, deps: SupervisorDeps): PlanSupervi
     {
       ...common(spec, spec.name),
       argv: plan.argv,
+      ownEnv: plan.env,
       env: () => resolveEnv(spec.env, plan.env),
       async prepare(env) {
         await preflight({ name: spec.name, plan, env, heldPorts });
@@ -127,7 +131,7 @@ function common(spec: PlanSpec, name: string): Pick<ProcessSpec, "name" | "logFi
     name,
     logFile: logFileOf(spec.logDir, name),
     maxLogBytes: spec.maxLogBytes ?? MAX_LOG_BYTES,
-    ...(spec.keepIn === undefined ? {} : { pidFile: join(spec.keepIn, `${name.replaceAll("/", "-")}.pid.json`) }),
+    ...(spec.keepIn === undefined ? {} : { pidFile: join(spec.keepIn, `${fileNameOf(name)}.pid.json`) }),
   };
 }
 
@@ -138,6 +142,7 @@ function superviseSidecar(spec: PlanSpec, sidecar: PlanSidecar, deps: Supervisor
     {
       ...common(spec, name),
       argv: sidecar.argv,
+      ownEnv: sidecar.env,
       env: () => resolveEnv(spec.env, sidecar.env),
       prepare: (env) => requireCommand(name, sidecar.argv, env),
       check: async () => ((await canConnect(sidecar.ready.tcpPort)) ? "ready" : "loading"),
@@ -160,7 +165,8 @@ async function checkEngine({ plan, verdict, probeUrl }: PlanSpec): Promise<Verdi
   const { path, method, body } = plan.ready;
   const reply = await probeHttp({
     url: probeUrl ?? `${plan.url}${path}`,
-    timeoutMs: PROBE_TIMEOUT_MS,
+    // A probe that computes waits for the load: to cut it would leave one more request behind at each look.
+    timeoutMs: method === "POST" ? plan.ready.timeoutMs : PROBE_TIMEOUT_MS,
     ...(probeUrl !== undefined || method === undefined ? {} : { method }),
     ...(probeUrl !== undefined || body === undefined ? {} : { body }),
   });

@@ -80,10 +80,12 @@ function directOutput({ path, maxBytes, clock, onLines }: OutputOptions): Proces
     droppedBytes: 0,
     push: () => {},
     async close() {
+      // A descriptor closed twice would be somebody else's the second time.
+      if (end.signal.aborted) return;
       cancel();
       end.abort();
-      await following;
       closeSync(fd);
+      await following;
     },
   };
 }

@@ -26,6 +26,8 @@ export interface ProcessSpec {
   /** For messages and logs. */
   readonly name: string;
   readonly argv: readonly string[];
+  /** What of the environment belongs to this process: together with `argv` it tells a changed configuration. */
+  readonly ownEnv: Readonly<Record<string, unknown>>;
   /** The whole environment; called at each start, so that secrets are read late. @throws CgnError */
   readonly env: () => Env;
   /** What must be there before a start: files to write, checks. @throws CgnError when a start cannot succeed */
@@ -204,6 +206,8 @@ export class Supervisor {
     if (effect === "spawn") void this.#launch();
     // A run that was ready has its past failure behind it.
     if (effect === "admit") this.#error = undefined;
+    // Told before a signal that follows: a router must not choose it any more.
+    if (effect === "evict") this.#deps.onChange(this.status());
     if (effect !== "sigterm" && effect !== "sigkill") return;
     const run = this.#run;
     // A start that is still being prepared has no process to signal: it ends before it makes one.
@@ -234,7 +238,7 @@ export class Supervisor {
     this.#output.tail.clear();
     try {
       const env = this.#spec.env();
-      const handle = (await this.#findKept(env)) ?? (await this.#spawn(run, env));
+      const handle = (await this.#findKept()) ?? (await this.#spawn(run, env));
       if (handle === undefined) return this.#ended(run, {});
       run.handle = handle;
     } catch (error) {
@@ -246,11 +250,11 @@ export class Supervisor {
   }
 
   /** The process that an earlier agent left running, when it is still the wanted one. */
-  async #findKept(env: Env): Promise<ProcessHandle | undefined> {
-    const { pidFile, argv, policy } = this.#spec;
+  async #findKept(): Promise<ProcessHandle | undefined> {
+    const { pidFile, argv, ownEnv, policy } = this.#spec;
     const kept = pidFile === undefined ? undefined : readPidFile(pidFile);
     if (kept === undefined) return undefined;
-    if (kept.fingerprint !== launchFingerprint(argv, env)) {
+    if (kept.fingerprint !== launchFingerprint(argv, ownEnv)) {
       this.#deps.log.info("engine runs with another configuration and is started anew", { pid: kept.pid });
       await endKept(kept, policy.graceMs);
       return undefined;
@@ -261,7 +265,7 @@ export class Supervisor {
   }
 
   async #spawn(run: Run, env: Env): Promise<ProcessHandle | undefined> {
-    const { argv, pidFile, prepare } = this.#spec;
+    const { argv, ownEnv, pidFile, prepare } = this.#spec;
     await prepare(env);
     if (run.cancelled) return undefined;
     // More than any epoch before, also those of an earlier agent.
@@ -272,7 +276,7 @@ export class Supervisor {
       writePidFile(path, {
         pid,
         startTime: processStartTime(pid) ?? "",
-        fingerprint: launchFingerprint(argv, env),
+        fingerprint: launchFingerprint(argv, ownEnv),
         epoch,
       });
     return spawnProcess({

@@ -3,6 +3,7 @@
 //
 //   --port N            listen on 127.0.0.1:N; /health answers 503 until ready, then 200
 //   --ready-after MS    default 0
+//   --listen-after MS   connections are refused before (as vLLM); default 0
 //   --never-ready       /health stays 503
 //   --fail-load         /health answers 500 from the start
 //   --exit-after MS     end after MS, with --code N (default 0), after printing --say TEXT to stderr
@@ -20,6 +21,7 @@ const { values } = parseArgs({
   options: {
     port: { type: "string" },
     "ready-after": { type: "string", default: "0" },
+    "listen-after": { type: "string", default: "0" },
     "never-ready": { type: "boolean", default: false },
     "fail-load": { type: "boolean", default: false },
     "exit-after": { type: "string" },
@@ -67,9 +69,10 @@ if (values["spam-log"]) {
 
 if (values.port !== undefined) {
   const readyAt = performance.now() + Number(values["ready-after"]);
-  createServer((request, response) => {
+  const server = createServer((request, response) => {
     const ready = !values["never-ready"] && performance.now() >= readyAt;
     response.statusCode = values["fail-load"] ? 500 : ready ? 200 : 503;
     response.end(request.url === "/health" ? "{}" : "hello");
-  }).listen(Number(values.port), "127.0.0.1");
+  });
+  setTimeout(() => server.listen(Number(values.port), "127.0.0.1"), Number(values["listen-after"]));
 } else if (values["exit-after"] === undefined || values["spam-log"]) setInterval(() => {}, 1000);

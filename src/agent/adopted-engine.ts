@@ -1,0 +1,141 @@
+import type { LaunchPlan } from "../core/launch-plan.ts";
+import type { WorkerInfo, WorkerState } from "../core/worker.ts";
+import type { EngineProbe } from "../engines/engine.ts";
+import { probeHttp } from "../process/probe.ts";
+import type { EngineDeps } from "./engine-deps.ts";
+import type { EngineStatus, ManagedEngine } from "./engine-status.ts";
+import { pause, waitIdle } from "./idle.ts";
+
+const PROBE_TIMEOUT_MS = 8_000;
+const ASK_TIMEOUT_MS = 4_000;
+/** Looks while it is not there: often at first, so that a start is noticed. */
+const AWAY_EVERY_MS = 1_000;
+
+/** What a running engine says about itself; absent where it does not. */
+type Told = Pick<WorkerInfo, "models"> & Partial<Pick<WorkerInfo, "kv" | "blockTokens" | "maxModelTokens">>;
+
+/**
+ * An engine that somebody else starts: looked at every heartbeat, asked what it is each time it appears.
+ *
+ * Its epoch grows when it comes back, and when the start time that it exports (`process_start_time_seconds`) changes: a restart
+ * between two looks empties a cache too.
+ */
+export function adoptedEngine(described: WorkerInfo, plan: LaunchPlan, deps: EngineDeps): ManagedEngine {
+  const { settings, engine, clock, log } = deps;
+  const end = new AbortController();
+  let worker: WorkerInfo = { ...described, reason: "not asked yet" };
+  let cordoned = false;
+  let startTime: string | undefined;
+  let wake = (): void => {};
+  const firstLook = new Promise<void>((resolve) => (wake = resolve));
+
+  const status = (): EngineStatus => ({
+    worker: cordoned && worker.state === "ready" ? { ...worker, state: "draining", reason: "cordoned" } : worker,
+    spawned: false,
+    failed: false,
+    starts: 0,
+    droppedLogBytes: 0,
+  });
+  const become = (state: WorkerState, reason: string, told?: Told): void => {
+    const back = state === "ready" && worker.state !== "ready";
+    const epoch = back ? Math.max(worker.epoch + 1, Math.floor(clock.wall() / 1_000)) : worker.epoch;
+    worker = { ...worker, ...told, state, reason, epoch };
+    deps.onChange(status());
+  };
+
+  const look = async (): Promise<void> => {
+    const { path, method, body } = plan.ready;
+    const reply = await probeHttp({
+      url: deps.probeUrl ?? `${settings.url}${path}`,
+      timeoutMs: PROBE_TIMEOUT_MS,
+      ...(method === undefined || deps.probeUrl !== undefined ? {} : { method }),
+      ...(body === undefined || deps.probeUrl !== undefined ? {} : { body }),
+    });
+    // A busy engine may be late with its answer; only a worker that was never seen is down for it.
+    if (end.signal.aborted || (reply.timedOut && worker.state === "ready")) return;
+    const verdict = engine.probe.ready.verdict(reply);
+    if (verdict !== "ready") {
+      const at = reply.status === 0 ? `nothing answers at ${settings.url}` : `it answers ${reply.status} to ${path}`;
+      if (worker.state !== "down") log.warn("engine is not ready", { reason: at });
+      startTime = undefined;
+      return become("down", at);
+    }
+    const seen = await readStartTime(settings.url, engine.probe);
+    const restarted = startTime !== undefined && seen !== undefined && seen !== startTime;
+    startTime = seen ?? startTime;
+    if (worker.state === "ready" && !restarted) return;
+    if (restarted) become("down", "it was restarted");
+    await meet();
+  };
+
+  const meet = async (): Promise<void> => {
+    const told = await askEngine(described, engine.probe, settings.url);
+    if (end.signal.aborted) return;
+    if (told.models.length === 0) return become("down", "it does not say which model it serves; set its model");
+    log.info("engine is ready", { url: settings.url, models: told.models });
+    become("ready", "ready", told);
+  };
+
+  const watch = async (): Promise<void> => {
+    // A probe that computes is not asked of a ready engine more often than each tenth heartbeat.
+    const slow = plan.ready.method === "POST" ? 10 : 1;
+    while (!end.signal.aborted) {
+      await look().catch((err: unknown) => log.warn("engine could not be looked at", { err }));
+      wake();
+      const ready = worker.state === "ready";
+      await pause(clock, ready ? deps.agent.heartbeatMs * slow : AWAY_EVERY_MS, end.signal);
+    }
+  };
+
+  const leave = async (): Promise<void> => {
+    end.abort();
+    wake();
+  };
+  return {
+    start: () => void watch(),
+    settled: () => firstLook,
+    cordon(on) {
+      cordoned = on;
+      deps.onChange(status());
+    },
+    idle: (signal) => {
+      const { inflight } = deps;
+      const known = inflight === undefined ? {} : { inflight: () => inflight(described.id) };
+      return waitIdle({ url: settings.url, probe: engine.probe, clock, signal, ...known });
+    },
+    stop: leave,
+    release: leave,
+    status,
+  };
+}
+
+/** Ask for models, block size and event sources. What the configuration says wins. */
+async function askEngine(described: WorkerInfo, probe: EngineProbe, url: string): Promise<Told> {
+  const text = async (path: string | undefined): Promise<string | undefined> => {
+    if (path === undefined) return undefined;
+    const { status, body } = await probeHttp({ url: `${url}${path}`, timeoutMs: ASK_TIMEOUT_MS });
+    return status === 200 ? body : undefined;
+  };
+  const [list, blocks, sources] = await Promise.all(
+    [probe.models?.path, probe.blockTokens?.path, probe.kvSources?.path].map(text),
+  );
+  const served = list === undefined ? [] : (probe.models?.parse(list) ?? []);
+  const limit = served[0]?.maxModelTokens;
+  const blockTokens = blocks === undefined ? undefined : probe.blockTokens?.parse(blocks);
+  const host = new URL(url).hostname;
+  const [kv] =
+    described.kv.type === "events" || sources === undefined ? [] : (probe.kvSources?.parse(sources, host) ?? []);
+  return {
+    models: described.models.length > 0 ? described.models : served.map(({ id }) => id),
+    ...(described.maxModelTokens !== undefined || limit === undefined ? {} : { maxModelTokens: limit }),
+    ...(described.blockTokens !== undefined || blockTokens === undefined ? {} : { blockTokens }),
+    ...(kv === undefined ? {} : { kv }),
+  };
+}
+
+/** When the engine's process says that it started, as text; undefined where it does not. */
+async function readStartTime(url: string, probe: EngineProbe): Promise<string | undefined> {
+  if (probe.metrics === undefined) return undefined;
+  const { body } = await probeHttp({ url: `${url}${probe.metrics.path}`, timeoutMs: ASK_TIMEOUT_MS });
+  return /^process_start_time_seconds(?:\{[^}]*\})? (\S+)/m.exec(body)?.[1];
+}

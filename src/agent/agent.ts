@@ -1,0 +1,169 @@
+import type { MemoryDirectory } from "../cluster/memory-directory.ts";
+import { planEngine } from "../config/plan.ts";
+import type { EngineSettings, Settings } from "../config/settings.ts";
+import type { Clock } from "../core/clock.ts";
+import type { WorkerId } from "../core/ids.ts";
+import type { LaunchPlan } from "../core/launch-plan.ts";
+import type { Log } from "../core/log.ts";
+import type { Engine } from "../engines/engine.ts";
+import { findEngine } from "../engines/registry.ts";
+import type { Policy } from "../process/lifecycle.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { adoptedEngine } from "./adopted-engine.ts";
+import { countEngines } from "./agent-metrics.ts";
+import type { EngineStatus, ManagedEngine } from "./engine-status.ts";
+import { describeWorker, workerIds } from "./engine-worker.ts";
+import { pause } from "./idle.ts";
+import { spawnedEngine } from "./spawned-engine.ts";
+
+export interface AgentOptions {
+  readonly settings: Pick<Settings, "agent" | "engines">;
+  /** Where the engines are announced. Entries of others in it are left alone. */
+  readonly directory: MemoryDirectory;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The environment that engines inherit. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly metrics?: Metrics;
+  /** Requests on a worker, where a router of this process knows; else engines are asked themselves. */
+  readonly inflight?: (id: WorkerId) => number;
+  /** In [0, 1); default `Math.random`. */
+  readonly random?: () => number;
+  /** Default: the registry, and `config/plan.ts`. Tests pass their own. */
+  readonly engineOf?: (settings: EngineSettings) => Engine;
+  readonly plan?: (settings: EngineSettings, engine: Engine) => LaunchPlan;
+  /** Fields replace the restart policy's. */
+  readonly policy?: Partial<Policy>;
+}
+
+/** The engines of this host: started or adopted, watched, announced. */
+export interface Agent {
+  start(): void;
+  /** Settles once each engine is ready or has failed (adopted ones: was asked once). See `startupError()`. */
+  settled(): Promise<readonly EngineStatus[]>;
+  status(): readonly EngineStatus[];
+  /** Called after each change of an engine, and with its progress while it loads; the result ends it. */
+  subscribe(listener: (engine: EngineStatus) => void): () => void;
+  /**
+   * Take engines out of routing (all, or one) and wait until their requests have ended, the drain grace at most.
+   * @returns true when none was left
+   */
+  drain(id?: WorkerId): Promise<boolean>;
+  /** Undo `drain()`. */
+  resume(id?: WorkerId): void;
+  /** End all engines: out of routing, drain, SIGTERM, SIGKILL. With `keep_engines` they run on. Adopted ones are left alone. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Plan, supervise and announce the engines of a configuration.
+ * @throws CgnError CONFIG_INVALID when a plan cannot be made; nothing was started then
+ */
+export function createAgent(options: AgentOptions): Agent {
+  const { settings, directory, clock, log } = options;
+  const engineOf = options.engineOf ?? ((each) => findEngine(each.kind));
+  const planOf = options.plan ?? planEngine;
+  const ids = workerIds(settings.engines);
+  const listeners = new Set<(engine: EngineStatus) => void>();
+  const grace = Math.max(0, ...settings.engines.map((each) => each.drainGraceMs));
+
+  const changed = (status: EngineStatus): void => {
+    directory.set(status.worker);
+    for (const listener of listeners) listener(status);
+  };
+  const managed = new Map(
+    settings.engines.map((each, index) => {
+      const id = ids[index]!;
+      const engine = engineOf(each);
+      return [id, manage(id, each, engine, planOf(each, engine), options, changed)] as const;
+    }),
+  );
+  const chosen = (id: WorkerId | undefined): ManagedEngine[] =>
+    [...managed].filter(([each]) => id === undefined || each === id).map(([, engine]) => engine);
+  const status = (): EngineStatus[] => [...managed.values()].map((engine) => engine.status());
+  const endMetrics = options.metrics === undefined ? () => {} : countEngines(options.metrics, status);
+
+  return {
+    start() {
+      for (const engine of managed.values()) {
+        directory.set(engine.status().worker);
+        engine.start();
+      }
+    },
+    async settled() {
+      await Promise.all([...managed.values()].map((engine) => engine.settled()));
+      return status();
+    },
+    status,
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    async drain(id) {
+      const engines = chosen(id);
+      for (const engine of engines) engine.cordon(true);
+      const late = new AbortController();
+      const done = new AbortController();
+      void pause(clock, grace, done.signal).then(() => late.abort());
+      await Promise.all(engines.map((engine) => engine.idle(late.signal)));
+      const inTime = !late.signal.aborted;
+      done.abort();
+      return inTime;
+    },
+    resume(id) {
+      for (const engine of chosen(id)) engine.cordon(false);
+    },
+    async stop() {
+      const keep = settings.agent.keepEngines;
+      if (keep) log.info("engines run on (keep_engines)");
+      await Promise.all([...managed.values()].map((engine) => (keep ? engine.release() : engine.stop())));
+      endMetrics();
+      for (const id of managed.keys()) directory.remove(id);
+    },
+  };
+}
+
+function manage(
+  id: WorkerId,
+  settings: EngineSettings,
+  engine: Engine,
+  plan: LaunchPlan,
+  options: AgentOptions,
+  onChange: (status: EngineStatus) => void,
+): ManagedEngine {
+  const { clock, env, metrics, inflight, policy } = options;
+  const { agent, engines } = options.settings;
+  // One URL cannot be the probe of several engines.
+  const probeUrl = engines.length === 1 ? agent.readyProbeUrl : undefined;
+  const log = options.log.child({ worker: id });
+  for (const { message, remedy } of plan.warnings) log.warn(`${message}. ${remedy}`);
+  const deps = {
+    settings,
+    engine,
+    agent,
+    clock,
+    env,
+    log,
+    onChange: logged(log, onChange),
+    random: options.random ?? Math.random,
+    ...(metrics === undefined ? {} : { metrics }),
+    ...(probeUrl === undefined ? {} : { probeUrl }),
+    ...(inflight === undefined ? {} : { inflight }),
+    ...(policy === undefined ? {} : { policy }),
+  };
+  const described = describeWorker(id, settings, engine);
+  return settings.spawn && engine.spawns ? spawnedEngine(described, plan, deps) : adoptedEngine(described, plan, deps);
+}
+
+/** One line a change of state. */
+function logged(log: Log, onChange: (status: EngineStatus) => void): (status: EngineStatus) => void {
+  let last = "";
+  return (status) => {
+    const { state, reason, epoch } = status.worker;
+    const now = `${state} ${reason} ${epoch}`;
+    if (now !== last)
+      log[state === "down" && reason !== "stopped" ? "warn" : "info"](`engine ${state}`, { reason, pid: status.pid });
+    last = now;
+    onChange(status);
+  };
+}

@@ -1,0 +1,96 @@
+import { createMemoryDirectory, type MemoryDirectory } from "../cluster/memory-directory.ts";
+import type { HostPort, Settings } from "../config/settings.ts";
+import type { Clock } from "../core/clock.ts";
+import { isCgnError } from "../core/errors.ts";
+import type { Log } from "../core/log.ts";
+import { type HttpServer, startHttpServer } from "../http/server.ts";
+import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
+import { agentRoutes } from "../wire/agent-server.ts";
+import { connectKv } from "../wire/kv-client.ts";
+import { listenWire, type WireServer } from "../wire/listen.ts";
+import { adminHandler } from "./admin.ts";
+import { type Agent, type AgentOptions, createAgent } from "./agent.ts";
+import { registerWithKvcached } from "./kv-registration.ts";
+
+/** An agent that routers and kvcached of other processes can follow. */
+export interface AgentDaemon {
+  readonly agent: Agent;
+  readonly directory: MemoryDirectory;
+  /** TCP ports of `cgn.agent.v1`: `[agent].listen`, and `listen_grpc` when it is another. */
+  readonly ports: readonly number[];
+  /** Where `/healthz`, `/readyz` and `/metrics` are; undefined when its default port was taken. */
+  readonly admin: HostPort | undefined;
+  /** End the engines, then what serves them. */
+  close(): Promise<void>;
+}
+
+export interface AgentDaemonDeps extends Pick<AgentOptions, "engineOf" | "plan" | "policy"> {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * Serve `cgn.agent.v1`, register with kvcached while it is there, and start the engines (their outcome: `agent.settled()`).
+ * @throws CgnError PORT_IN_USE, CONFIG_INVALID; nothing is left open and no engine was started then
+ */
+export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promise<AgentDaemon> {
+  const { clock, log } = deps;
+  const metrics = createMetrics();
+  const directory = createMemoryDirectory();
+  const agent = createAgent({ ...deps, settings, directory, metrics });
+  const opened: { close(): Promise<void> }[] = [];
+  const closeAll = async (): Promise<void> => {
+    for (const each of opened.splice(0).reverse()) await each.close();
+  };
+  try {
+    const wires: WireServer[] = [];
+    for (const tcp of listenAddresses(settings)) {
+      const wire = await listenWire({ routes: agentRoutes(directory), tcp });
+      wires.push(wire);
+      opened.push(wire);
+    }
+    const admin = await openAdmin(settings, agent, metrics, log);
+    if (admin !== undefined) opened.push({ close: () => admin.close(1_000) });
+    const client = connectKv({ address: { uds: settings.agent.kvUds }, clock });
+    opened.push({ close: async () => client.close() });
+    opened.push(registerWithKvcached({ directory, client, clock, log, everyMs: settings.agent.heartbeatMs }));
+    agent.start();
+    return {
+      agent,
+      directory,
+      ports: wires.flatMap(({ port }) => (port === undefined ? [] : [port])),
+      admin: admin?.address,
+      async close() {
+        await agent.stop();
+        await closeAll();
+      },
+    };
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+}
+
+function listenAddresses({ agent: { listen, listenGrpc } }: Settings): HostPort[] {
+  const same = listenGrpc === undefined || (listenGrpc.host === listen.host && listenGrpc.port === listen.port);
+  return same ? [listen] : [listen, listenGrpc];
+}
+
+/** Several agents of one host share the default port: then only the first has it. A port that was written must be free. */
+async function openAdmin(
+  settings: Settings,
+  agent: Agent,
+  metrics: Metrics,
+  log: Log,
+): Promise<HttpServer | undefined> {
+  const { listenAdmin } = settings.agent;
+  const listen = listenAdmin ?? settings.metrics.listen;
+  try {
+    return await startHttpServer({ name: "agent admin", listen, handle: adminHandler(agent, metrics) });
+  } catch (error) {
+    if (listenAdmin !== undefined || !isCgnError(error, "PORT_IN_USE")) throw error;
+    log.warn("no admin port: the default one is in use. Set [agent].listen_admin", { port: listen.port });
+    return undefined;
+  }
+}

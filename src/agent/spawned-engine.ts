@@ -1,0 +1,121 @@
+import type { LaunchPlan } from "../core/launch-plan.ts";
+import type { WorkerInfo, WorkerState } from "../core/worker.ts";
+import type { StateName } from "../process/lifecycle.ts";
+import { type PlanSupervisor, supervisePlan } from "../process/plan-supervisor.ts";
+import type { ProcessStatus } from "../process/supervisor.ts";
+import type { EngineDeps } from "./engine-deps.ts";
+import type { EngineStatus, ManagedEngine } from "./engine-status.ts";
+import { waitIdle } from "./idle.ts";
+
+/** What the process's state means to those who send requests. */
+const STATE: Readonly<Record<StateName, WorkerState>> = {
+  stopped: "down",
+  failed: "down",
+  starting: "starting",
+  backoff: "down",
+  ready: "ready",
+  sick: "down",
+  killing: "down",
+  draining: "draining",
+  stopping: "draining",
+};
+
+/** An engine that this agent starts, watches and ends. */
+export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: EngineDeps): ManagedEngine {
+  const { settings, engine, clock, log, agent } = deps;
+  const url = settings.url;
+  let cordoned = false;
+  let loadedRun = 0;
+  const idle = (signal: AbortSignal): Promise<void> => {
+    const { inflight } = deps;
+    return waitIdle({
+      url,
+      probe: engine.probe,
+      clock,
+      signal,
+      ...(inflight === undefined ? {} : { inflight: () => inflight(described.id) }),
+    });
+  };
+  const supervisor: PlanSupervisor = supervisePlan(
+    {
+      name: described.id,
+      plan,
+      verdict: engine.probe.ready.verdict,
+      drainGraceMs: settings.drainGraceMs,
+      drained: idle,
+      env: deps.env,
+      logDir: agent.logDir,
+      ...(deps.probeUrl === undefined ? {} : { probeUrl: deps.probeUrl }),
+      ...(agent.keepEngines ? { keepIn: agent.stateDir } : {}),
+      ...(deps.policy === undefined ? {} : { policy: deps.policy }),
+    },
+    {
+      clock,
+      random: deps.random,
+      log,
+      onExit: (cause) => deps.metrics?.counter("cgn_agent_engine_exits_total", described.id, cause).inc(),
+      onChange(process) {
+        if (process.at === "ready" && process.starts !== loadedRun) noteLoad(process);
+        deps.onChange(status());
+      },
+    },
+  );
+
+  const noteLoad = (process: ProcessStatus): void => {
+    loadedRun = process.starts;
+    if (process.load === undefined || process.starts === 0) return;
+    const seconds = (process.sinceMs - process.load.startedMs) / 1_000;
+    deps.metrics?.histogram("cgn_agent_engine_load_seconds", settings.model.name).observe(seconds);
+  };
+
+  const status = (): EngineStatus => {
+    const process = supervisor.status();
+    const { load, pid, error } = process;
+    const state = STATE[process.at];
+    const held = cordoned && state === "ready";
+    return {
+      worker: {
+        ...described,
+        state: held ? "draining" : state,
+        reason: held ? "cordoned" : reasonOf(process),
+        epoch: process.epoch,
+      },
+      spawned: true,
+      failed: process.at === "failed",
+      starts: process.starts,
+      logFile: supervisor.logFile,
+      droppedLogBytes: supervisor.droppedLogBytes,
+      ...(pid === undefined ? {} : { pid }),
+      ...(error === undefined ? {} : { error }),
+      ...(process.at !== "starting" || load === undefined
+        ? {}
+        : {
+            progress: {
+              elapsedMs: clock.now() - load.startedMs,
+              deadlineMs: load.deadlineMs - load.startedMs,
+              lastLine: process.lastLine,
+            },
+          }),
+    };
+  };
+
+  return {
+    start: () => supervisor.start(),
+    async settled() {
+      await supervisor.settled();
+    },
+    cordon(on) {
+      cordoned = on;
+      deps.onChange(status());
+    },
+    idle,
+    stop: () => supervisor.stop(),
+    release: () => supervisor.release(),
+    status,
+  };
+}
+
+function reasonOf({ at, reason }: ProcessStatus): string {
+  if (at === "backoff") return `will be started again: ${reason}`;
+  return at === "failed" ? `given up: ${reason}` : reason;
+}

@@ -1,0 +1,121 @@
+import type { Agent } from "../agent/agent.ts";
+import { runAgent } from "../agent/daemon.ts";
+import type { EngineStatus } from "../agent/engine-status.ts";
+import { startupError } from "../agent/startup-error.ts";
+import { CgnError } from "../core/errors.ts";
+import { createStderrLog } from "../telemetry/log.ts";
+import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
+import { loadForCommand, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
+import { startProgress } from "./progress.ts";
+
+/** `cgn agent`: the engines of this host, announced to routers and kvcached elsewhere. */
+export const agentCommand: Command = {
+  name: "agent",
+  about: "start and watch this host's engines, for a router elsewhere",
+  examples: [
+    "cgn agent --config cgn.toml",
+    "cgn agent --config cgn.toml --model qwen --role prefill",
+    "curl -H 'content-type: application/json' -d '{}' http://127.0.0.1:7070/cgn.agent.v1.Agent/List",
+  ],
+  options: {
+    ...CONFIG_OPTIONS,
+    ...PICK_OPTIONS,
+    listen: { type: "string", value: "HOST:PORT", about: "address to listen on ([agent].listen)" },
+    admin: {
+      type: "string",
+      value: "HOST:PORT",
+      about: "address of /healthz, /readyz and /metrics ([agent].listen_admin)",
+    },
+  },
+  async run({ options }, cli) {
+    const given = { listen: options["listen"], listen_admin: options["admin"] };
+    const shortcuts: Shortcuts = Object.fromEntries(
+      Object.entries(given).flatMap(([key, value]) =>
+        typeof value === "string" ? [[`agent.${key}`, { flag: `--${key.replace("listen_", "")}`, value }]] : [],
+      ),
+    );
+    const settings = loadForCommand(options, cli, shortcuts);
+    if (settings.engines.length === 0) throw noEngines();
+    const log = createStderrLog({ color: cli.color });
+    const daemon = await runAgent(settings, { clock: cli.clock, log, env: cli.env });
+    const { host, port } = daemon.admin ?? { host: "", port: 0 };
+    cli.err(
+      `agent listens on ${settings.agent.listen.host}:${daemon.ports[0]}${port === 0 ? "" : `, admin on ${host}:${port}`}`,
+    );
+    try {
+      await untilStopped(daemon.agent, cli);
+    } finally {
+      await daemon.close();
+    }
+    return 0;
+  },
+};
+
+function noEngines(): CgnError {
+  const problem = "there is no engine in it";
+  const remedy = 'Write [engine] and [models."NAME"], or [[engines]]';
+  return new CgnError("CONFIG_INVALID", `Cannot run an agent: ${problem}. ${remedy}`, {
+    problems: [{ severity: "error", path: "engine", problem, remedy }],
+  }) as CgnError;
+}
+
+/**
+ * Until the command is told to end.
+ * @throws CgnError when no engine is left that could serve
+ */
+async function untilStopped(agent: Agent, cli: CliContext): Promise<void> {
+  const endProgress = showLoading(agent, cli);
+  const stopped = new Promise<"stopped">((resolve) => {
+    if (cli.signal.aborted) resolve("stopped");
+    cli.signal.addEventListener("abort", () => resolve("stopped"), { once: true });
+  });
+  const settled = agent.settled();
+  const first = await Promise.race([stopped, settled]);
+  endProgress();
+  if (first === "stopped") return;
+  throwWhenAllFailed(first);
+  for (const { error } of first) if (error !== undefined) cli.err(`cgn: ${error.message}`);
+  await new Promise<void>((resolve, reject) => {
+    void stopped.then(() => resolve());
+    // Without any engine the unit must fail, so that whoever watches it sees it.
+    agent.subscribe(() => {
+      try {
+        throwWhenAllFailed(agent.status());
+      } catch (error) {
+        reject(error);
+      }
+    });
+  });
+}
+
+function throwWhenAllFailed(engines: readonly EngineStatus[]): void {
+  if (!engines.every(({ failed }) => failed)) return;
+  const error = startupError(engines);
+  if (error !== undefined) throw error;
+}
+
+/** A bar for the engine that is furthest from its end, on a terminal; the log tells the rest. */
+export function showLoading(agent: Agent, cli: Pick<CliContext, "clock">): () => void {
+  if (process.stderr.isTTY !== true) return () => {};
+  const bar = startProgress("loading engines");
+  const draw = (): void => {
+    const loading = agent.status().filter(({ progress }) => progress !== undefined);
+    const [slowest] = loading.sort((a, b) => share(b) - share(a));
+    if (slowest !== undefined) bar.update(share(slowest), `${slowest.worker.id}: ${slowest.progress?.lastLine ?? ""}`);
+  };
+  let cancel = (): void => {};
+  const tick = (): void => {
+    draw();
+    cancel = cli.clock.after(250, tick);
+  };
+  tick();
+  return () => {
+    cancel();
+    const ready = agent.status().filter(({ worker }) => worker.state === "ready").length;
+    bar.done(`${ready} of ${agent.status().length} ready`);
+  };
+}
+
+/** Of the time that it may take; how long a load takes is not known. */
+const share = ({ progress }: EngineStatus): number =>
+  progress === undefined ? 0 : progress.elapsedMs / Math.max(1, progress.deadlineMs);

@@ -1,0 +1,101 @@
+import { existsSync, readdirSync } from "node:fs";
+import { open, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { workerIds } from "../agent/engine-worker.ts";
+import type { Settings } from "../config/settings.ts";
+import { CgnError } from "../core/errors.ts";
+import { followFile } from "../process/file-follow.ts";
+import { logFileOf } from "../process/plan-supervisor.ts";
+import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
+import { loadForCommand } from "./load-config.ts";
+
+/** `cgn logs`: what the engines wrote, from the bounded files of `[agent].log_dir`. */
+export const logsCommand: Command = {
+  name: "logs",
+  about: "show what engines wrote",
+  examples: ["cgn logs", "cgn logs node1/qwen --lines 200", "cgn logs qwen --follow"],
+  positionals: [{ name: "engine", about: "its id, or a part of it; default: all", required: false }],
+  options: {
+    ...CONFIG_OPTIONS,
+    follow: { type: "boolean", about: "go on with what is written from now on, until Ctrl-C" },
+    lines: { type: "number", value: "N", about: "how many of the last lines of each", default: 50 },
+  },
+  async run({ options, positionals }, cli) {
+    const settings = loadForCommand(options, cli);
+    const logs = chooseLogs(settings, positionals[0]);
+    const prefix = (name: string): string => (logs.length > 1 ? `${name} | ` : "");
+    const count = Math.max(0, Number(options["lines"]));
+    for (const { name, path } of logs) {
+      for (const line of await lastLines(path, count)) cli.out(prefix(name) + line);
+    }
+    if (options["follow"] === true) {
+      await Promise.all(logs.map(({ name, path }) => follow(path, cli, (line) => cli.out(prefix(name) + line))));
+    }
+    return 0;
+  },
+};
+
+interface EngineLog {
+  readonly name: string;
+  readonly path: string;
+}
+
+/** The engines of the configuration, and what else lies in the folder (sidecars, engines of an earlier configuration). */
+function chooseLogs({ agent, engines }: Settings, wanted: string | undefined): EngineLog[] {
+  const configured = workerIds(engines).map((id) => ({ name: id as string, path: logFileOf(agent.logDir, id) }));
+  const paths = new Set(configured.map(({ path }) => path));
+  const others = (existsSync(agent.logDir) ? readdirSync(agent.logDir) : [])
+    .filter((file) => file.endsWith(".log"))
+    .map((file) => ({ name: basename(file, ".log"), path: join(agent.logDir, file) }))
+    .filter(({ path }) => !paths.has(path))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  const known = [...configured, ...others];
+  const exact = known.filter(({ name }) => name === wanted);
+  if (exact.length > 0) return exact;
+  const chosen = known.filter(({ name }) => wanted === undefined || name.includes(wanted));
+  if (chosen.length > 0) return chosen;
+  const names = known.map(({ name }) => name);
+  const is = wanted === undefined ? `there are none in ${agent.logDir}` : `no engine is called "${wanted}"`;
+  const right = names.length > 0 ? `Known: ${names.join(", ")}` : "Start engines first, or set [agent].log_dir";
+  throw new CgnError("BAD_INVOCATION", `Cannot show logs: ${is}. ${right}`, { known: names });
+}
+
+/** No more than this is read of a file's end. */
+const TAIL_BYTES = 1024 * 1024;
+
+/** The last lines of a log, from its older half where the newer one has too few. */
+async function lastLines(path: string, count: number): Promise<string[]> {
+  if (count === 0) return [];
+  const newer = await linesOf(path);
+  const lines = newer.length >= count ? newer : [...(await linesOf(`${path}.1`)), ...newer];
+  return lines.slice(-count);
+}
+
+async function linesOf(path: string): Promise<string[]> {
+  const size = (await stat(path).catch(() => undefined))?.size ?? 0;
+  if (size === 0) return [];
+  const file = await open(path, "r");
+  try {
+    const from = Math.max(0, size - TAIL_BYTES);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(size - from), 0, size - from, from);
+    const lines = buffer.toString("utf8", 0, bytesRead).split("\n");
+    if (lines.at(-1) === "") lines.pop();
+    // The first one may be half a line.
+    return from > 0 ? lines.slice(1) : lines;
+  } finally {
+    await file.close();
+  }
+}
+
+async function follow(path: string, { signal }: CliContext, say: (line: string) => void): Promise<void> {
+  const decoder = new TextDecoder();
+  let partial = "";
+  await followFile(path, {
+    signal,
+    onChunk(chunk) {
+      const parts = (partial + decoder.decode(chunk, { stream: true })).split("\n");
+      partial = parts.pop() ?? "";
+      for (const line of parts) say(line);
+    },
+  });
+}
