@@ -14,6 +14,13 @@ export const isOn = (value: unknown): boolean => value === true;
 export const isGiven = (value: unknown): boolean =>
   Array.isArray(value) ? value.length > 0 : value !== undefined && value !== "";
 
+/** etcd by name or by its endpoints, or a static list. */
+function asksForSharedState(cluster: unknown): boolean {
+  if (!isTable(cluster)) return false;
+  if (cluster.state_backend === undefined) return isGiven(cluster.etcd_endpoints);
+  return cluster.state_backend === "etcd" || cluster.state_backend === "static";
+}
+
 const NOTHING = "the key does nothing in this version of cgn";
 
 /**
@@ -21,6 +28,13 @@ const NOTHING = "the key does nothing in this version of cgn";
  * then nobody believes that a limit, a key or a certificate protects him.
  */
 export const NOT_YET: readonly Unsupported[] = [
+  {
+    path: ["cluster"],
+    asks: asksForSharedState,
+    problem: "this version of cgn keeps the cluster's state in memory: daemons of several hosts do not find each other",
+    remedy:
+      "Run everything in one process with cgn up, or name the other daemons by flags (cgn router --engine, cgn kvcached --agent)",
+  },
   {
     path: ["auth", "enabled"],
     asks: isOn,
@@ -39,12 +53,6 @@ export const NOT_YET: readonly Unsupported[] = [
       isTable(value) && (value.enabled === true || (value.enabled === undefined && value.rps !== undefined)),
     problem: "this version of cgn limits no request rates: the section does nothing",
     remedy: "Limit them in a proxy in front, or set [router.admission].max_concurrent_per_replica and max_queue",
-  },
-  {
-    path: ["router", "admission", "ttft_slo"],
-    asks: isGiven,
-    problem: `${NOTHING}: no request is refused for its predicted time to first token`,
-    remedy: "Set max_concurrent_per_replica, max_queue and queue_timeout to bound the wait",
   },
   {
     path: ["router", "disagg", "enabled"],
