@@ -13,7 +13,9 @@ describe("docs that are written by hand", () => {
     expect(headings.sort()).toEqual(Object.keys(CODES).sort());
     for (const [code, row] of Object.entries(CODES)) {
       const section = text.split(`\n## ${code}\n`)[1]?.split("\n## ")[0] ?? "";
-      expect(section, code).toContain(`HTTP ${row.http}, exit ${row.exit}, ${row.retry ? "retry may help" : "no retry"}`);
+      expect(section, code).toContain(
+        `HTTP ${row.http}, exit ${row.exit}, ${row.retry ? "retry may help" : "no retry"}`,
+      );
     }
   });
 

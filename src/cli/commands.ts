@@ -1,6 +1,7 @@
 import { checkCommand } from "./check.ts";
 import type { Command } from "./command.ts";
 import { configExplainCommand } from "./config-explain.ts";
+import { demoCommand } from "./demo.ts";
 import { explainCommand } from "./explain.ts";
 import { kvCaptureCommand } from "./kv-capture.ts";
 import { kvMatchCommand } from "./kv-match.ts";
@@ -8,13 +9,20 @@ import { kvSourcesCommand } from "./kv-sources.ts";
 import { kvStatsCommand } from "./kv-stats.ts";
 import { kvVerifyCommand } from "./kv-verify.ts";
 import { kvcachedCommand } from "./kvcached.ts";
+import { renderCommand } from "./render.ts";
 import { routerCommand } from "./router.ts";
 import { simCommand } from "./sim.ts";
+import { tableCommand } from "./table.ts";
+import { upCommand } from "./up.ts";
 
 /** Every command, in the order of the help text. */
 export const COMMANDS: readonly Command[] = [
+  demoCommand,
   checkCommand,
   configExplainCommand,
+  renderCommand,
+  tableCommand,
+  upCommand,
   routerCommand,
   explainCommand,
   kvcachedCommand,

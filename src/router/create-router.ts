@@ -125,7 +125,10 @@ function createCore(options: RouterOptions): RouterCore {
   const upstreams = new Upstreams(options.timeouts ?? DEFAULT_TIMEOUTS);
   const admissions = new Admissions(settings.admission, clock);
   const lost = (worker: WorkerInfo, reason: string): void => {
-    log.warn("An engine is lost to the router; what ran there ends", { worker: worker.id, reason });
+    const { inFlight } = loads.of(worker.id);
+    // A start or a stop in order has nothing in flight, and is the agent's news.
+    const say = inFlight > 0 ? log.warn : log.debug;
+    say("An engine is lost to the router; what ran there ends", { worker: worker.id, reason, inFlight });
     loads.lost(worker.id, reason);
     // A process that hangs on its way out waits for its connections to close (vLLM 0.32 after SIGTERM).
     upstreams.forget(worker.url);

@@ -141,6 +141,8 @@ export async function runChats(
   await later(150);
   const chatB = ask(url, model, "chat B, meanwhile", other, 32, signal);
   const [a1, b] = await Promise.all([turn1, chatB]);
+  // The person reads the answer first. KV events of its last block need some milliseconds too.
+  await later(300);
   const second: Message[] = [
     ...first,
     { role: "assistant", content: a1.answer },

@@ -2,7 +2,7 @@ import { CgnError } from "../../core/errors.ts";
 import type { LaunchPlan, PlanReason } from "../../core/launch-plan.ts";
 import { slotUrl } from "../address.ts";
 import { arg, composeArgs, parseUserArgs, userValue, userWrote } from "../args.ts";
-import type { Announcement, LaunchInput } from "../engine.ts";
+import { type Announcement, type LaunchInput, tokenizerSource } from "../engine.ts";
 import {
   count,
   envPart,
@@ -71,10 +71,11 @@ export function vllmAnnounce(input: LaunchInput<VllmOptions>): Announcement {
   // A value such as "32k" or "auto" is left to the engine to tell.
   const written = userValue(launch.userArgs, ["--max-model-len"], RULES);
   const maxModelTokens = written === undefined ? input.model.maxModelLen : count(written);
+  const tokenizer = input.model.tokenizer ?? userValue(launch.userArgs, ["--tokenizer"], RULES);
   return {
     blockTokens: launch.blockTokens,
     kv: eventSource(launch),
-    tokenizer: input.model.path === undefined ? {} : { dir: input.model.path },
+    tokenizer: tokenizerSource({ ...input.model, ...(tokenizer === undefined ? {} : { tokenizer }) }),
     ...(served === undefined || served === input.model.name ? {} : { upstreamModel: served }),
     ...(maxModelTokens === undefined ? {} : { maxModelTokens }),
   };

@@ -1,0 +1,27 @@
+import type { Agent } from "../agent/agent.ts";
+import type { EngineStatus } from "../agent/engine-status.ts";
+import { type Progress, startProgress } from "./progress.ts";
+
+/**
+ * Shows the engines' start on stderr until each is ready or has failed. The bar is time against the deadline: engines do
+ * not say how far they are, but their last log line does.
+ */
+export async function showEngines(agent: Agent): Promise<readonly EngineStatus[]> {
+  const total = agent.status().length;
+  const bar: Progress = startProgress(total === 1 ? "engine" : `${total} engines`);
+  const draw = (): void => {
+    const all = agent.status();
+    const loading = all.filter((e) => e.progress !== undefined);
+    const slowest = loading.reduce((most, e) => Math.max(most, e.progress!.elapsedMs / e.progress!.deadlineMs), 0);
+    const note = loading.map((e) => `${e.worker.id}: ${e.progress?.lastLine ?? ""}`)[0] ?? "";
+    bar.update(slowest, `${all.filter((e) => e.worker.state === "ready").length} of ${total} ready  ${note}`);
+  };
+  const leave = agent.subscribe(draw);
+  try {
+    const all = await agent.settled();
+    bar.done(`${all.filter((e) => e.worker.state === "ready").length} of ${total} ready`);
+    return all;
+  } finally {
+    leave();
+  }
+}

@@ -1,0 +1,107 @@
+import { randomInt } from "node:crypto";
+import { type Agent, createAgent } from "../agent/agent.ts";
+import { createMemoryDirectory } from "../cluster/memory-directory.ts";
+import type { Settings } from "../config/settings.ts";
+import type { Clock } from "../core/clock.ts";
+import { CgnError } from "../core/errors.ts";
+import type { Log } from "../core/log.ts";
+import { createKvcached, type Kvcached } from "../kvcached/service.ts";
+import { createRouter, type Router } from "../router/create-router.ts";
+import { createModelTemplates } from "../router/model-templates.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
+import { kvRoutes } from "../wire/kv-server.ts";
+import { listenWire, type WireServer } from "../wire/listen.ts";
+
+/** Agent, kvcached and router in one process, joined by the contracts in `core`. */
+export interface Stack {
+  readonly agent: Agent;
+  readonly kvcached: Kvcached;
+  readonly router: Router;
+  /** Requests end within the drain grace, then the engines are stopped, then everything is closed. */
+  stop(): Promise<void>;
+}
+
+export interface StackDeps {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * Start everything that a file describes for this host. The router listens first, so that a port in use is found before any
+ * engine starts; until engines are ready it answers 503 with the reason.
+ * @throws CgnError CONFIG_INVALID, PORT_IN_USE; nothing is left running then
+ */
+export async function startStack(settings: Settings, deps: StackDeps): Promise<Stack> {
+  const { clock, log, env } = deps;
+  if (settings.engines.length === 0) throw noEngines();
+  warnOfStateBackend(settings, log);
+  const directory = createMemoryDirectory();
+  const metrics = createMetrics();
+  const kvcached = createKvcached({ clock, log, env, capBytes: settings.kv.ramBytes, seed: randomInt(2 ** 32) });
+  const unfollow = kvcached.follow(directory);
+  const templates = createModelTemplates({ env, clock, log });
+  const router = createRouter({
+    settings: settings.router,
+    directory,
+    knowledge: kvcached,
+    renderers: templates,
+    clock,
+    log,
+    metrics,
+    extras: { sources: () => kvcached.sources(), templates: templates.problems },
+  });
+  let wire: WireServer | undefined;
+  const close = async (): Promise<void> => {
+    await router.close();
+    await wire?.close();
+    unfollow();
+    kvcached.close();
+  };
+  try {
+    const inflight = (id: Parameters<typeof router.core.loads.of>[0]): number => router.core.loads.of(id).inFlight;
+    const agent = createAgent({ settings, directory, clock, log, env, metrics, inflight });
+    await router.start();
+    wire = await serveIndex(settings, kvcached, log);
+    agent.start();
+    return {
+      agent,
+      kvcached,
+      router,
+      async stop() {
+        await router.drain(settings.agent.drainGraceMs);
+        await agent.stop();
+        await close();
+      },
+    };
+  } catch (e) {
+    await close();
+    throw e;
+  }
+}
+
+/** `cgn kv …` reaches the index by its Unix socket. A second stack on the host goes without, and says so. */
+async function serveIndex(settings: Settings, kvcached: Kvcached, log: Log): Promise<WireServer | undefined> {
+  try {
+    return await listenWire({ routes: kvRoutes(kvcached), uds: settings.kv.uds });
+  } catch (e) {
+    const why = e instanceof Error ? e.message : String(e);
+    log.warn("The prefix index is not reachable from other processes (cgn kv …)", { why });
+    return undefined;
+  }
+}
+
+/** In one process nothing needs to be shared, so a store that the file names is not asked. */
+function warnOfStateBackend(settings: Settings, log: Log): void {
+  const { stateBackend } = settings.cluster;
+  if (stateBackend === "memory" || stateBackend === "static" || settings.file === undefined) return;
+  log.info("All parts run in this process: the cluster's state is kept in memory", { state_backend: stateBackend });
+}
+
+function noEngines(): CgnError {
+  const problem = "no engine is configured";
+  const remedy = 'Add [engine] with kind = "vllm" and a [models."NAME"], or name a file with --config';
+  return new CgnError("CONFIG_INVALID", `Cannot start: ${problem}. ${remedy}`, {
+    problems: [{ severity: "error", path: "engine", problem, remedy }],
+  }) as CgnError;
+}

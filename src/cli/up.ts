@@ -1,0 +1,65 @@
+import type { EngineStatus } from "../agent/engine-status.ts";
+import { startupError } from "../agent/startup-error.ts";
+import { hostPort } from "../engines/address.ts";
+import { createStderrLog } from "../telemetry/log.ts";
+import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
+import { showEngines } from "./engine-progress.ts";
+import { loadForCommand, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
+import { type Stack, startStack } from "./stack.ts";
+import { stopCode, stopped } from "./stop-code.ts";
+
+/** `cgn up`: everything of a file in one process. */
+export const upCommand: Command = {
+  name: "up",
+  about: "run everything of a configuration in one process: engines, prefix index, router",
+  examples: ["cgn up", "cgn up --config cgn.toml", "cgn up --listen 127.0.0.1:8081 --set router.policy=round_robin"],
+  options: {
+    ...CONFIG_OPTIONS,
+    ...PICK_OPTIONS,
+    listen: { type: "string", value: "HOST:PORT", about: "address for clients (router.listen_http)" },
+    admin: { type: "string", value: "HOST:PORT", about: "address of the admin port (router.listen_admin)" },
+    "log-level": {
+      type: "string",
+      about: "what is logged",
+      default: "info",
+      choices: ["debug", "info", "warn", "error"],
+    },
+  },
+  async run({ options }, cli) {
+    const given: Record<string, unknown> = { listen_http: options["listen"], listen_admin: options["admin"] };
+    const shortcuts: Shortcuts = Object.fromEntries(
+      Object.entries(given).flatMap(([key, value]) =>
+        typeof value === "string"
+          ? [[`router.${key}`, { flag: key === "listen_http" ? "--listen" : "--admin", value }]]
+          : [],
+      ),
+    );
+    const settings = loadForCommand(options, cli, shortcuts);
+    const log = createStderrLog({ color: cli.color, level: options["logLevel"] as "info" });
+    const stack = await startStack(settings, { clock: cli.clock, log, env: cli.env });
+    try {
+      const engines = await Promise.race([showEngines(stack.agent), stopped(cli.signal)]);
+      if (engines !== undefined) sayHow(engines, stack, cli);
+      await stopped(cli.signal);
+      cli.err("Draining");
+    } finally {
+      await stack.stop();
+    }
+    return stopCode(cli.signal);
+  },
+};
+
+/**
+ * One engine that works is enough to serve; what failed is said.
+ * @throws CgnError when none came up
+ */
+export function sayHow(engines: readonly EngineStatus[], stack: Stack, cli: Pick<CliContext, "err">): void {
+  const error = startupError(engines);
+  const spawned = engines.filter((e) => !e.failed);
+  if (error !== undefined && spawned.length === 0) throw error;
+  if (error !== undefined) cli.err(`warning: ${error.message}`);
+  for (const { worker } of engines) cli.err(`  ${worker.id}  ${worker.state}  ${worker.url}  ${worker.reason}`);
+  const { address, adminAddress } = stack.router;
+  const at = `http://${hostPort(address.host, address.port)}`;
+  cli.err(`Endpoint ${at}/v1, admin http://${hostPort(adminAddress.host, adminAddress.port)}. Ctrl-C ends`);
+}
