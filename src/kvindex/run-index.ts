@@ -230,8 +230,12 @@ class RunIndex implements PrefixIndex {
 
   #write(place: number, record: number, count: number, run: number): void {
     const w = this.#heap.words;
-    w.copyWithin(4 * place, 4 * record, 4 * (record + count));
-    for (let at = place; at < place + count; at++) w[4 * at + 3] = run;
+    for (let to = 4 * place, from = 4 * record; to < 4 * (place + count); to += 4, from += 4) {
+      w[to] = w[from]!;
+      w[to + 1] = w[from + 1]!;
+      w[to + 2] = w[from + 2]!;
+      w[to + 3] = run;
+    }
     this.#appendedAt = place;
   }
 

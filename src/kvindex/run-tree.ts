@@ -83,7 +83,7 @@ export class RunTree {
     const run = this.heap.alloc(RUN_UNITS);
     if (run === 0) return 0;
     const w = this.heap.words;
-    w.fill(0, 4 * run, 4 * run + 4 * RUN_UNITS);
+    for (let word = 4 * run; word < 4 * (run + RUN_UNITS); word++) w[word] = 0; // fill() costs more than twelve writes
     w[4 * run + RUN.blocks] = blocks;
     w[4 * run + RUN.length] = length;
     w[4 * run + RUN.room] = room;
