@@ -1,3 +1,4 @@
+import { agentCommand } from "./agent.ts";
 import { checkCommand } from "./check.ts";
 import type { Command } from "./command.ts";
 import { configExplainCommand } from "./config-explain.ts";
@@ -9,6 +10,7 @@ import { kvSourcesCommand } from "./kv-sources.ts";
 import { kvStatsCommand } from "./kv-stats.ts";
 import { kvVerifyCommand } from "./kv-verify.ts";
 import { kvcachedCommand } from "./kvcached.ts";
+import { logsCommand } from "./logs.ts";
 import { renderCommand } from "./render.ts";
 import { routerCommand } from "./router.ts";
 import { simCommand } from "./sim.ts";
@@ -23,6 +25,8 @@ export const COMMANDS: readonly Command[] = [
   renderCommand,
   tableCommand,
   upCommand,
+  agentCommand,
+  logsCommand,
   routerCommand,
   explainCommand,
   kvcachedCommand,

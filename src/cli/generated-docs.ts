@@ -1,5 +1,6 @@
 import { configJsonSchemaText } from "../config/json-schema.ts";
 import { configReferenceMarkdown } from "../config/reference.ts";
+import { metricsMarkdown } from "../telemetry/metrics.ts";
 
 /** A file in the repository that is written from the code. */
 export interface GeneratedFile {
@@ -12,4 +13,5 @@ export interface GeneratedFile {
 export const GENERATED: readonly GeneratedFile[] = [
   { path: "cgn.schema.json", content: () => configJsonSchemaText() },
   { path: "docs/configuration.md", content: () => configReferenceMarkdown() },
+  { path: "docs/metrics.md", content: () => metricsMarkdown() },
 ];
