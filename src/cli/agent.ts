@@ -5,8 +5,9 @@ import { startupError } from "../agent/startup-error.ts";
 import { CgnError } from "../core/errors.ts";
 import { createStderrLog } from "../telemetry/log.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
+import { showEngines } from "./engine-progress.ts";
 import { loadForCommand, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
-import { startProgress } from "./progress.ts";
+import { stopCode, stopped } from "./stop-code.ts";
 
 /** `cgn agent`: the engines of this host, announced to routers and kvcached elsewhere. */
 export const agentCommand: Command = {
@@ -47,7 +48,7 @@ export const agentCommand: Command = {
     } finally {
       await daemon.close();
     }
-    return 0;
+    return stopCode(cli.signal);
   },
 };
 
@@ -64,19 +65,12 @@ function noEngines(): CgnError {
  * @throws CgnError when no engine is left that could serve
  */
 async function untilStopped(agent: Agent, cli: CliContext): Promise<void> {
-  const endProgress = showLoading(agent, cli);
-  const stopped = new Promise<"stopped">((resolve) => {
-    if (cli.signal.aborted) resolve("stopped");
-    cli.signal.addEventListener("abort", () => resolve("stopped"), { once: true });
-  });
-  const settled = agent.settled();
-  const first = await Promise.race([stopped, settled]);
-  endProgress();
-  if (first === "stopped") return;
+  const first = await Promise.race([showEngines(agent), stopped(cli.signal)]);
+  if (first === undefined) return;
   throwWhenAllFailed(first);
   for (const { error } of first) if (error !== undefined) cli.err(`cgn: ${error.message}`);
   await new Promise<void>((resolve, reject) => {
-    void stopped.then(() => resolve());
+    void stopped(cli.signal).then(resolve);
     // Without any engine the unit must fail, so that whoever watches it sees it.
     agent.subscribe(() => {
       try {
@@ -93,29 +87,3 @@ function throwWhenAllFailed(engines: readonly EngineStatus[]): void {
   const error = startupError(engines);
   if (error !== undefined) throw error;
 }
-
-/** A bar for the engine that is furthest from its end, on a terminal; the log tells the rest. */
-export function showLoading(agent: Agent, cli: Pick<CliContext, "clock">): () => void {
-  if (process.stderr.isTTY !== true) return () => {};
-  const bar = startProgress("loading engines");
-  const draw = (): void => {
-    const loading = agent.status().filter(({ progress }) => progress !== undefined);
-    const [slowest] = loading.sort((a, b) => share(b) - share(a));
-    if (slowest !== undefined) bar.update(share(slowest), `${slowest.worker.id}: ${slowest.progress?.lastLine ?? ""}`);
-  };
-  let cancel = (): void => {};
-  const tick = (): void => {
-    draw();
-    cancel = cli.clock.after(250, tick);
-  };
-  tick();
-  return () => {
-    cancel();
-    const ready = agent.status().filter(({ worker }) => worker.state === "ready").length;
-    bar.done(`${ready} of ${agent.status().length} ready`);
-  };
-}
-
-/** Of the time that it may take; how long a load takes is not known. */
-const share = ({ progress }: EngineStatus): number =>
-  progress === undefined ? 0 : progress.elapsedMs / Math.max(1, progress.deadlineMs);

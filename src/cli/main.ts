@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { constants } from "node:os";
-import { CODES, isCgnError, type Problem, toCgnError } from "../core/errors.ts";
+import { CODES, type Problem, toCgnError } from "../core/errors.ts";
 import type { CliContext } from "./command.ts";
 import { COMMAND_GROUPS, COMMANDS } from "./commands.ts";
 import { runProgram } from "./program.ts";
@@ -26,7 +26,8 @@ export function describeError(thrown: unknown): { readonly lines: readonly strin
   // One problem is told in the message already.
   const untold = (problems ?? []).filter((p) => !e.message.includes(p.problem));
   lines.push(...untold.map((p) => `  ${formatProblem(p)}`));
-  const tail = isCgnError(e, "ENGINE_EXITED") ? e.details.tail : "";
+  // What an engine wrote last, with whatever code its end has.
+  const tail = (e.details as { tail?: string }).tail ?? "";
   if (tail !== "")
     lines.push(
       ...tail
