@@ -33,6 +33,7 @@ export function adoptedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
     worker: cordoned && worker.state === "ready" ? { ...worker, state: "draining", reason: "cordoned" } : worker,
     spawned: false,
     failed: false,
+    stopped: false,
     starts: 0,
     droppedLogBytes: 0,
   });

@@ -155,14 +155,17 @@ function manage(
   return settings.spawn && engine.spawns ? spawnedEngine(described, plan, deps) : adoptedEngine(described, plan, deps);
 }
 
-/** One line a change of state. */
+/** One line a change of state. A start that fails is told by whoever asked for it (`startupError()`), so not twice. */
 function logged(log: Log, onChange: (status: EngineStatus) => void): (status: EngineStatus) => void {
   let last = "";
+  let wasReady = false;
   return (status) => {
-    const { state, reason, epoch } = status.worker;
-    const now = `${state} ${reason} ${epoch}`;
-    if (now !== last)
-      log[state === "down" && reason !== "stopped" ? "warn" : "info"](`engine ${state}`, { reason, pid: status.pid });
+    const { state, reason } = status.worker;
+    const now = `${state} ${reason}`;
+    wasReady ||= state === "ready";
+    const trouble = state === "down" && !status.stopped;
+    const level = !trouble ? "info" : status.failed && !wasReady ? "debug" : "warn";
+    if (now !== last) log[level](`engine ${state}`, { reason, pid: status.pid });
     last = now;
     onChange(status);
   };

@@ -17,6 +17,8 @@ export interface EngineStatus {
   readonly spawned: boolean;
   /** It will not come up by itself any more. */
   readonly failed: boolean;
+  /** It was ended on request. */
+  readonly stopped: boolean;
   readonly pid?: number;
   /** Processes started so far. */
   readonly starts: number;

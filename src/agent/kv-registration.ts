@@ -16,6 +16,10 @@ export interface KvRegistrationOptions {
 
 /** Pause after a change, so that several changes make one round. */
 const SETTLE_MS = 20;
+/** Pause after a failure. */
+const RETRY_MS = 1_000;
+/** Failures in a row before it is said. */
+const SAY_AFTER = 5;
 
 /**
  * Keep kvcached told of the directory's workers, in the background and for ever: it may be started later, or again. `close()`
@@ -25,7 +29,7 @@ export function registerWithKvcached(options: KvRegistrationOptions): { close():
   const { directory, client, clock, log } = options;
   const known = new Map<WorkerId, WorkerInfo>();
   let closed = false;
-  let reachable: boolean | undefined;
+  let failures = 0;
   let round: Promise<void> | undefined;
   let cancel = (): void => {};
 
@@ -46,20 +50,22 @@ export function registerWithKvcached(options: KvRegistrationOptions): { close():
   const attempt = async (all: boolean): Promise<void> => {
     try {
       await tell(all);
-      if (reachable === false) log.info("kvcached is reached again, engines are registered");
-      reachable = true;
+      if (failures >= SAY_AFTER) log.info("kvcached is reached, engines are registered");
+      failures = 0;
     } catch (err) {
-      // Without it the router has no knowledge of prefixes, and still works: said once, not at each try.
-      if (reachable !== false)
-        log.warn("kvcached is not reached; engines are registered once it is", { err: reasonOf(err) });
-      reachable = false;
+      failures++;
+      // Parts start in any order, so not at once; and once only, not at each try. Without it the router still works.
+      if (failures === SAY_AFTER)
+        log.warn("no kvcached: engines are registered once it is there", { err: reasonOf(err) });
     }
   };
   const schedule = (ms: number, all: boolean): void => {
     cancel();
     if (closed) return;
     cancel = clock.after(ms, () => {
-      round = attempt(all).finally(() => schedule(options.everyMs, true));
+      round = attempt(all).finally(() => {
+        schedule(failures > 0 ? Math.min(RETRY_MS, options.everyMs) : options.everyMs, true);
+      });
     });
   };
   const leave = directory.subscribe(() => schedule(SETTLE_MS, false));

@@ -82,6 +82,7 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
       },
       spawned: true,
       failed: process.at === "failed",
+      stopped: process.at === "stopped",
       starts: process.starts,
       logFile: supervisor.logFile,
       droppedLogBytes: supervisor.droppedLogBytes,

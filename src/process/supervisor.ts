@@ -138,7 +138,7 @@ export class Supervisor {
 
   /** End it: drain, SIGTERM, SIGKILL. Settles when it is gone. */
   async stop(): Promise<void> {
-    this.#dispatch("stop", "stopping on request");
+    this.#dispatch("stop");
     while (!this.#released && this.#state.at !== "stopped" && this.#state.at !== "failed") {
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
     }
@@ -300,7 +300,7 @@ export class Supervisor {
     this.#error = error;
     // A port that our last process held may need a moment to be free; what fails the first time will not mend itself.
     const retry = this.#state.at === "starting" && this.#state.proven;
-    this.#deps.log.warn("process cannot be started", { err: error, retry });
+    this.#deps.log.debug("process cannot be started", { err: error, retry });
     this.#dispatch(retry ? "exit" : "fatal", error.message.split("\n")[0]);
   }
 
@@ -318,7 +318,7 @@ export class Supervisor {
     const ours = state.at === "killing";
     if (!ours || this.#error === undefined) this.#error = exitError(this.#spec.name, exit, cause, this.#output);
     const why = ours ? this.#reason : cause.what;
-    this.#deps.log.warn("process ended", { why, ...exit });
+    this.#deps.log.debug("process ended", { why, ...exit });
     this.#deps.onExit?.(ours ? "killed-by-agent" : cause.cause);
     const hopeless = state.at === "starting" && !state.proven && cause.permanent;
     this.#dispatch(hopeless ? "fatal" : "exit", why);
