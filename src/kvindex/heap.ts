@@ -37,7 +37,7 @@ export class Heap {
   /** First unit never used yet. */
   #top = 1;
 
-  /** @param maxBytes - never grow beyond; at least 2 MiB are taken */
+  /** @param maxBytes - never grow beyond; 4 MiB are taken at once, and 8 MiB may be however little that is */
   constructor(maxBytes: number) {
     const maximum = Math.max(2 * GROW_PAGES, Math.min(MAX_PAGES, Math.floor(maxBytes / PAGE_BYTES)));
     this.memory = new WebAssembly.Memory({ initial: GROW_PAGES, maximum });

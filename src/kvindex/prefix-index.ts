@@ -63,7 +63,7 @@ export interface IndexStats {
   readonly runs: number;
   /** (worker, block name) pairs held. */
   readonly blocks: number;
-  /** Memory in bytes that the index uses, everything a removal needs included. */
+  /** Memory in bytes in use, everything a removal needs included. What was freed inside and waits to be used again is not. */
   readonly bytes: number;
   readonly capBytes: number;
   readonly historyEntries: number;

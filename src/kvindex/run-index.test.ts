@@ -1,0 +1,237 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { workerId } from "../core/ids.ts";
+import type { Tier } from "../core/kv-event.ts";
+import { createNaiveIndex } from "./naive-index.ts";
+import type { PrefixIndex } from "./prefix-index.ts";
+import { createPrefixIndex } from "./run-index.ts";
+
+const encoder = new TextEncoder();
+
+interface Chain {
+  readonly text: string;
+  readonly blockBytes?: number;
+  readonly first?: number;
+  readonly parent?: number;
+  readonly root?: string;
+  readonly tier?: Tier;
+}
+
+/** Store a text cut into equal blocks, named by consecutive numbers. */
+function store(index: PrefixIndex, slot: number, chain: Chain): boolean {
+  const { text, blockBytes = 4, first = 1, parent, root = "", tier = "device" } = chain;
+  const bytes = encoder.encode(text);
+  const count = Math.floor(bytes.length / blockBytes);
+  return index.store(slot, {
+    root,
+    parent: parent === undefined ? undefined : BigInt(parent),
+    names: Array.from({ length: count }, (_, i) => BigInt(first + i)),
+    bytes,
+    ends: Uint32Array.from({ length: count }, (_, i) => (i + 1) * blockBytes),
+    blockTokens: 16,
+    tier,
+  });
+}
+
+const match = (index: PrefixIndex, text: string, root = "") => index.match(root, encoder.encode(text));
+const tokens = (index: PrefixIndex, text: string, root = "") => match(index, text, root).map((found) => found.tokens);
+const make = () => createPrefixIndex({ capBytes: 1 << 30, seed: 7 });
+
+describe("match()", () => {
+  it("match() counts whole blocks, and not the block that ends with the prompt", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    store(index, slot, { text: "abcdefghijkl" });
+    expect(match(index, "abcdefghijklm")).toEqual([
+      { slot, worker: "a", blocks: 3, tokens: 48, bytes: 12, tier: "device", source: "events" },
+    ]);
+    expect(tokens(index, "abcdefghijkl")).toEqual([32]);
+    expect(tokens(index, "abcdefghXjklm")).toEqual([32]);
+    expect(tokens(index, "")).toEqual([]);
+    expect(tokens(index, "abcdefghijklm", "salt")).toEqual([]);
+  });
+
+  it("match() keeps apart any number of workers", () => {
+    const index = make();
+    const slots = Array.from({ length: 100 }, (_, i) => index.addWorker(workerId(`w${i}`)));
+    for (const [i, slot] of slots.entries()) store(index, slot, { text: "abcd".repeat(1 + (i % 50)) });
+    const found = match(index, "abcd".repeat(60));
+    expect(found.length).toBe(100);
+    for (const { slot, blocks } of found) expect(blocks).toBe(1 + (slots.indexOf(slot) % 50));
+  });
+
+  it("match() tells the slowest tier that counts", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    store(index, slot, { text: "abcdefghijkl" });
+    store(index, slot, { text: "abcdefgh", tier: "host" });
+    index.remove(slot, [2n], "device");
+    expect(match(index, "abcdefghijklm")[0]).toMatchObject({ blocks: 3, tier: "host" });
+    expect(match(index, "abcdX")[0]).toMatchObject({ blocks: 1, tier: "device" });
+    index.remove(slot, [2n]);
+    expect(match(index, "abcdefghijklm")[0]).toMatchObject({ blocks: 1, tier: "device" });
+  });
+
+  it("match() reuses the objects of its last answer", () => {
+    const index = make();
+    store(index, index.addWorker(workerId("a")), { text: "abcd" });
+    const out = index.match("", encoder.encode("abcde"));
+    const [first] = out;
+    expect(index.match("", encoder.encode("abcdef"), out)[0]).toBe(first);
+  });
+
+  it("match() interpolates recorded prompts between turns, exactly at a turn", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    index.record(slot, { root: "", bytes: encoder.encode("0123456789"), marks: [{ byteLength: 10, tokens: 5 }] });
+    const marks = [{ byteLength: 20, tokens: 25 }];
+    index.record(slot, { root: "", bytes: encoder.encode("0123456789abcdefghij"), marks });
+    expect(index.stats().historyEntries).toBe(1);
+    expect(match(index, "0123456789abcdefghijk")[0]).toMatchObject({ source: "history", tokens: 25, bytes: 20 });
+    expect(tokens(index, "0123456789X")).toEqual([5]);
+    expect(tokens(index, "0123456789abcdeX")).toEqual([15]);
+    expect(tokens(index, "0123456789abcdefghij")).toEqual([24]);
+  });
+});
+
+describe("dropWorker()", () => {
+  it("dropWorker() makes the handle void, also when the place is used again", () => {
+    const index = make();
+    const old = index.addWorker(workerId("a"));
+    store(index, old, { text: "abcd" });
+    index.dropWorker(old);
+    const slot = index.addWorker(workerId("b"));
+    expect(slot).not.toBe(old);
+    expect(index.workerOf(old)).toBeUndefined();
+    expect(store(index, old, { text: "abcd" })).toBe(false);
+    index.remove(old, [1n]);
+    index.clearWorker(old);
+    expect(match(index, "abcde")).toEqual([]);
+  });
+
+  it("dropWorker() gives all memory back, bit by bit", () => {
+    const index = make();
+    const keeper = index.addWorker(workerId("keeper"));
+    const idle = index.stats().bytes;
+    for (let round = 0; round < 5; round++) {
+      const slot = index.addWorker(workerId(`w${round}`));
+      for (let n = 0; n < 300; n++) store(index, slot, { text: `${round} ${n} `.repeat(20), first: n * 1000 });
+      index.dropWorker(slot);
+      for (let n = 0; n < 200; n++) index.remove(keeper, [1n]);
+    }
+    expect(index.stats().runs).toBe(0);
+    expect(index.stats().bytes).toBeLessThan(idle + 60_000);
+  });
+});
+
+describe("correct()", () => {
+  it("correct() hides what the engine did not have, until it is stored anew", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    store(index, slot, { text: "abcdefghijkl" });
+    const prompt = encoder.encode("abcdefghijklm");
+    expect(index.correct(slot, "", prompt, 16)).toBe(true);
+    expect(tokens(index, "abcdefghijklm")).toEqual([16]);
+    expect(index.correct(slot, "", prompt, 16)).toBe(false);
+    store(index, slot, { text: "efgh", first: 2, parent: 1 });
+    expect(tokens(index, "abcdefghijklm")).toEqual([32]);
+  });
+
+  it("correct() leaves alone what was stored after the match", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    store(index, slot, { text: "abcdefgh" });
+    const since = index.clock;
+    index.clearWorker(slot);
+    store(index, slot, { text: "abcdefgh" });
+    expect(index.correct(slot, "", encoder.encode("abcdefghi"), 0, since)).toBe(false);
+    expect(tokens(index, "abcdefghi")).toEqual([32]);
+  });
+});
+
+describe("store()", () => {
+  it("store() counts blocks whose parent is not known", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    expect(store(index, slot, { text: "abcdefgh", parent: 99 })).toBe(false);
+    expect(index.stats().orphanBlocks).toBe(2);
+  });
+
+  it("store() appends what is generated block by block without a run for each", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    store(index, slot, { text: "abcd" });
+    for (let n = 1; n < 200; n++) store(index, slot, { text: "abcd", first: n + 1, parent: n });
+    expect(index.stats().runs).toBeLessThan(12);
+    expect(tokens(index, "abcd".repeat(201))).toEqual([200 * 16]);
+  });
+
+  it("store() throws for ends that run backwards or out of the bytes", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    const blocks = {
+      root: "",
+      parent: undefined,
+      names: [1n, 2n],
+      bytes: new Uint8Array(8),
+      blockTokens: 16,
+      tier: "device",
+    } as const;
+    expect(() => index.store(slot, { ...blocks, ends: Uint32Array.of(4, 3) })).toThrow(RangeError);
+    expect(() => index.store(slot, { ...blocks, ends: Uint32Array.of(4, 9) })).toThrow(/block 1 ends at byte 9/);
+  });
+});
+
+describe("the memory cap", () => {
+  it("stays below the cap, never claims more than is held, and keeps what is new", () => {
+    const step = fc.record({
+      worker: fc.nat(2),
+      text: fc.nat(60),
+      blocks: fc.integer({ min: 1, max: 120 }),
+      kind: fc.nat(9),
+    });
+    const capBytes = 260_000;
+    let evicted = 0;
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 150, maxLength: 300 }), fc.nat(), (steps, seed) => {
+        const index = createPrefixIndex({ capBytes, seed });
+        const naive = createNaiveIndex();
+        const slots = [0, 1, 2].map(
+          (i) => [index.addWorker(workerId(`${i}`)), naive.addWorker(workerId(`${i}`))] as const,
+        );
+        for (const { worker, text, blocks, kind } of steps) {
+          const [slot, twin] = slots[worker]!;
+          const whole = `${String(text % 7).padEnd(40, "s")}${`${text}`.repeat(240)}`.slice(0, 4 * blocks);
+          if (kind === 0) {
+            const names = Array.from({ length: blocks }, (_, i) => BigInt(text * 1000 + 119 - i));
+            index.remove(slot, names);
+            naive.remove(twin, names);
+          } else if (kind === 1 && text === 0) {
+            index.clearWorker(slot);
+            naive.clearWorker(twin);
+          } else {
+            store(index, slot, { text: whole, first: text * 1000 });
+            store(naive, twin, { text: whole, first: text * 1000 });
+            expect(match(index, `${whole}X`).find((found) => found.slot === slot)?.blocks ?? 0).toBeGreaterThanOrEqual(
+              Math.floor(whole.length / 4),
+            );
+          }
+          expect(index.stats().bytes).toBeLessThanOrEqual(capBytes);
+          const held = new Map(match(naive, `${whole}X`).map((found) => [found.worker, found.tokens]));
+          for (const found of match(index, `${whole}X`))
+            expect(found.tokens).toBeLessThanOrEqual(held.get(found.worker) ?? 0);
+        }
+        evicted += index.stats().evictedBlocks;
+      }),
+      { numRuns: 30 },
+    );
+    expect(evicted).toBeGreaterThan(1000);
+  });
+
+  it("drops what alone is too large for it", () => {
+    const index = createPrefixIndex({ capBytes: 50_000, seed: 1 });
+    const slot = index.addWorker(workerId("a"));
+    expect(store(index, slot, { text: "abcd".repeat(2000) })).toBe(true);
+    expect(index.stats()).toMatchObject({ blocks: 0, evictedBlocks: 2000 });
+  });
+});
