@@ -1,13 +1,10 @@
-import type { Agent } from "../agent/agent.ts";
 import { runAgent } from "../agent/daemon.ts";
-import type { EngineStatus } from "../agent/engine-status.ts";
-import { startupError } from "../agent/startup-error.ts";
 import { CgnError } from "../core/errors.ts";
 import { createStderrLog } from "../telemetry/log.ts";
-import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
-import { showEngines } from "./engine-progress.ts";
+import { CONFIG_OPTIONS, type Command } from "./command.ts";
 import { loadForCommand, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
-import { stopCode, stopped } from "./stop-code.ts";
+import { serveEngines } from "./serve-engines.ts";
+import { stopCode } from "./stop-code.ts";
 
 /** `cgn agent`: the engines of this host, announced to routers and kvcached elsewhere. */
 export const agentCommand: Command = {
@@ -44,7 +41,7 @@ export const agentCommand: Command = {
       `agent listens on ${settings.agent.listen.host}:${daemon.ports[0]}${port === 0 ? "" : `, admin on ${host}:${port}`}`,
     );
     try {
-      await untilStopped(daemon.agent, cli);
+      await serveEngines(daemon.agent, cli);
     } finally {
       await daemon.close();
     }
@@ -58,32 +55,4 @@ function noEngines(): CgnError {
   return new CgnError("CONFIG_INVALID", `Cannot run an agent: ${problem}. ${remedy}`, {
     problems: [{ severity: "error", path: "engine", problem, remedy }],
   }) as CgnError;
-}
-
-/**
- * Until the command is told to end.
- * @throws CgnError when no engine is left that could serve
- */
-async function untilStopped(agent: Agent, cli: CliContext): Promise<void> {
-  const first = await Promise.race([showEngines(agent), stopped(cli.signal)]);
-  if (first === undefined) return;
-  throwWhenAllFailed(first);
-  for (const { error } of first) if (error !== undefined) cli.err(`cgn: ${error.message}`);
-  await new Promise<void>((resolve, reject) => {
-    void stopped(cli.signal).then(resolve);
-    // Without any engine the unit must fail, so that whoever watches it sees it.
-    agent.subscribe(() => {
-      try {
-        throwWhenAllFailed(agent.status());
-      } catch (error) {
-        reject(error);
-      }
-    });
-  });
-}
-
-function throwWhenAllFailed(engines: readonly EngineStatus[]): void {
-  if (!engines.every(({ failed }) => failed)) return;
-  const error = startupError(engines);
-  if (error !== undefined) throw error;
 }

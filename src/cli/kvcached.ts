@@ -3,6 +3,7 @@ import { createStderrLog } from "../telemetry/log.ts";
 import { followAgent } from "../wire/agent-client.ts";
 import { CONFIG_OPTIONS, type Command } from "./command.ts";
 import { loadForCommand, type Shortcuts } from "./load-config.ts";
+import { stopCode, stopped } from "./stop-code.ts";
 
 /** `cgn kvcached`: the prefix index as a process of its own. */
 export const kvcachedCommand: Command = {
@@ -34,12 +35,9 @@ export const kvcachedCommand: Command = {
     );
     for (const agent of agents) daemon.service.follow(agent);
     cli.err(`kvcached listens on ${settings.kv.uds} and ${settings.kv.listen.host}:${daemon.port}`);
-    await new Promise<void>((resolve) => {
-      if (cli.signal.aborted) resolve();
-      cli.signal.addEventListener("abort", () => resolve(), { once: true });
-    });
+    await stopped(cli.signal);
     for (const agent of agents) agent.close();
     await daemon.close();
-    return 0;
+    return stopCode(cli.signal);
   },
 };

@@ -16,6 +16,7 @@ import { followAgent } from "../wire/agent-client.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, type Values } from "./command.ts";
 import { loadForCommand, type Shortcuts } from "./load-config.ts";
 import { openKnowledge, wireAddress } from "./router-knowledge.ts";
+import { stopCode, stopped } from "./stop-code.ts";
 
 /** `cgn router`: the front door as a process of its own. */
 export const routerCommand: Command = {
@@ -50,7 +51,7 @@ export const routerCommand: Command = {
     } finally {
       parts.close();
     }
-    return 0;
+    return stopCode(cli.signal);
   },
 };
 
@@ -145,11 +146,4 @@ async function runUntilStopped(
     await router.close();
     knowledge.close();
   }
-}
-
-function stopped(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

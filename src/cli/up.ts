@@ -1,12 +1,11 @@
 import type { EngineStatus } from "../agent/engine-status.ts";
-import { startupError } from "../agent/startup-error.ts";
 import { hostPort } from "../engines/address.ts";
 import { createStderrLog } from "../telemetry/log.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
-import { showEngines } from "./engine-progress.ts";
 import { loadForCommand, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
+import { serveEngines } from "./serve-engines.ts";
 import { type Stack, startStack } from "./stack.ts";
-import { stopCode, stopped } from "./stop-code.ts";
+import { stopCode } from "./stop-code.ts";
 
 /** `cgn up`: everything of a file in one process. */
 export const upCommand: Command = {
@@ -38,9 +37,7 @@ export const upCommand: Command = {
     const log = createStderrLog({ color: cli.color, level: options["logLevel"] as "info" });
     const stack = await startStack(settings, { clock: cli.clock, log, env: cli.env });
     try {
-      const engines = await Promise.race([showEngines(stack.agent), stopped(cli.signal)]);
-      if (engines !== undefined) sayHow(engines, stack, cli);
-      await stopped(cli.signal);
+      await serveEngines(stack.agent, cli, (engines) => sayHow(engines, stack, cli));
       cli.err("Draining");
     } finally {
       await stack.stop();
@@ -49,15 +46,8 @@ export const upCommand: Command = {
   },
 };
 
-/**
- * One engine that works is enough to serve; what failed is said.
- * @throws CgnError when none came up
- */
-export function sayHow(engines: readonly EngineStatus[], stack: Stack, cli: Pick<CliContext, "err">): void {
-  const error = startupError(engines);
-  const spawned = engines.filter((e) => !e.failed);
-  if (error !== undefined && spawned.length === 0) throw error;
-  if (error !== undefined) cli.err(`warning: ${error.message}`);
+/** What is there now, a line an engine, and where to send requests. */
+function sayHow(engines: readonly EngineStatus[], stack: Stack, cli: Pick<CliContext, "err">): void {
   for (const { worker } of engines) cli.err(`  ${worker.id}  ${worker.state}  ${worker.url}  ${worker.reason}`);
   const { address, adminAddress } = stack.router;
   const at = `http://${hostPort(address.host, address.port)}`;
