@@ -38,10 +38,10 @@ export async function run(options: {
 }): Promise<BenchResult> {
   const children: ChildProcess[] = [];
   try {
-    const ports = await freePorts(4);
+    const ports = await freePorts(5);
     const upstreams = ports.slice(0, 2).map((port) => `http://127.0.0.1:${port}`);
     for (const port of ports.slice(0, 2)) children.push(await started(fork(here("proxy-upstream.ts"), [String(port)])));
-    const router = await startRouter(upstreams, ports[2]!, ports[3]!);
+    const router = await startRouter(upstreams, ports[2]!, ports[3]!, ports[4]!);
     children.push(router);
     const load = fork(here("proxy-load.ts"));
     children.push(load);
@@ -91,8 +91,12 @@ async function measureAll(targets: readonly Target[], direct: string, load: Chil
 
 function ask(load: ChildProcess, job: LoadJob): Promise<LoadResult> {
   return new Promise((resolve, reject) => {
-    load.once("message", (result) => resolve(result as LoadResult));
-    load.once("exit", () => reject(new Error("the load generator ended")));
+    const ended = (): void => reject(new Error("the load generator ended"));
+    load.once("exit", ended);
+    load.once("message", (result) => {
+      load.off("exit", ended);
+      resolve(result as LoadResult);
+    });
     load.send(job);
   });
 }
@@ -115,8 +119,15 @@ function parseTarget(text: string): Target {
   return { name, url, pids: pids.split(",").map(Number) };
 }
 
-async function startRouter(upstreams: readonly string[], port: number, admin: number): Promise<ChildProcess> {
-  const engines = upstreams.flatMap((url) => ["--engine", `${url},kind=vllm,model=m,tokenizer=bytes`]);
+async function startRouter(
+  upstreams: readonly string[],
+  port: number,
+  admin: number,
+  silent: number,
+): Promise<ChildProcess> {
+  // Event sources that never speak: knowledge by events, so that a request pays for its match and not for a history's upkeep.
+  const events = `events=tcp://127.0.0.1:${silent}`;
+  const engines = upstreams.flatMap((url) => ["--engine", `${url},kind=vllm,model=m,tokenizer=bytes,${events}`]);
   const main = here("../src/cli/bin/cgn.ts");
   const args = [main, "router", "--listen", `127.0.0.1:${port}`, "--admin", `127.0.0.1:${admin}`, ...engines];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });

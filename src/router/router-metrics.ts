@@ -1,7 +1,7 @@
 import { type CgnError, CODES, type Code } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import type { Metrics } from "../telemetry/metrics.ts";
+import type { CounterCell, GaugeCell, HistogramCell, Metrics } from "../telemetry/metrics.ts";
 import type { AnswerFacts } from "./answer.ts";
 
 export type Outcome = "ok" | "client_error" | "upstream_error" | "rejected" | "cancelled";
@@ -18,9 +18,38 @@ export interface CacheSums {
 /** Weight of the past in the hit ratio at each request: about the last 200 count. */
 const RATIO_FORGET = 0.995;
 
+interface ModelCells {
+  readonly outcomes: Partial<Record<Outcome, CounterCell>>;
+  readonly seconds: HistogramCell;
+  readonly ttft: HistogramCell;
+  readonly inFlight: GaugeCell;
+  readonly prompt: CounterCell;
+  readonly completion: CounterCell;
+  readonly cached: CounterCell;
+  readonly predicted: CounterCell;
+  readonly error: HistogramCell;
+  readonly hitRatio: GaugeCell;
+}
+
+function modelCells(metrics: Metrics, model: string): ModelCells {
+  return {
+    outcomes: {},
+    seconds: metrics.histogram("cgn_router_request_seconds", model),
+    ttft: metrics.histogram("cgn_router_ttft_seconds", model),
+    inFlight: metrics.gauge("cgn_router_admission_inflight", model, "both"),
+    prompt: metrics.counter("cgn_router_prompt_tokens_total", model),
+    completion: metrics.counter("cgn_router_completion_tokens_total", model),
+    cached: metrics.counter("cgn_router_cached_tokens_total", model),
+    predicted: metrics.counter("cgn_router_predicted_cached_tokens_total", model),
+    error: metrics.histogram("cgn_router_cached_tokens_error", model),
+    hitRatio: metrics.gauge("cgn_router_cache_hit_ratio", model),
+  };
+}
+
 /** The router's metrics, by what happens. Cells are kept by model and worker, so that a request costs no label look-ups. */
 export class RouterMetrics {
   readonly #metrics: Metrics;
+  readonly #cells = new Map<string, ModelCells>();
   readonly #caches = new Map<WorkerId, CacheSums>();
   readonly #ratios = new Map<string, { prompt: number; cached: number }>();
   readonly #decision: { observe(seconds: number): void };
@@ -32,11 +61,12 @@ export class RouterMetrics {
 
   /** A request that was answered, or refused before it got to a worker. */
   ended(model: string, outcome: Outcome, times?: { readonly totalMs: number; readonly firstMs: number }): void {
-    this.#metrics.counter("cgn_router_requests_total", model, "anonymous", outcome).inc();
+    const cells = this.#of(model);
+    (cells.outcomes[outcome] ??= this.#metrics.counter("cgn_router_requests_total", model, "anonymous", outcome)).inc();
     if (outcome === "cancelled") this.#metrics.counter("cgn_router_client_left_total", model).inc();
     if (times === undefined) return;
-    this.#metrics.histogram("cgn_router_request_seconds", model).observe(times.totalMs / 1000);
-    if (outcome === "ok") this.#metrics.histogram("cgn_router_ttft_seconds", model).observe(times.firstMs / 1000);
+    cells.seconds.observe(times.totalMs / 1000);
+    if (outcome === "ok") cells.ttft.observe(times.firstMs / 1000);
   }
 
   /** A request that the router itself answered with an error. */
@@ -60,7 +90,7 @@ export class RouterMetrics {
   }
 
   admitted(model: string, by: 1 | -1): void {
-    this.#metrics.gauge("cgn_router_admission_inflight", model, "both").inc(by);
+    this.#of(model).inFlight.inc(by);
   }
 
   retried(model: string, reason: string): void {
@@ -74,12 +104,11 @@ export class RouterMetrics {
   /** @param predicted undefined: the engine's figure does not say whether the prediction was right */
   tokens(model: string, worker: WorkerId, facts: AnswerFacts, predicted: number | undefined): void {
     const { promptTokens, completionTokens, cachedTokens } = facts;
-    if (promptTokens !== undefined) this.#metrics.counter("cgn_router_prompt_tokens_total", model).inc(promptTokens);
-    if (completionTokens !== undefined) {
-      this.#metrics.counter("cgn_router_completion_tokens_total", model).inc(completionTokens);
-    }
+    const cells = this.#of(model);
+    if (promptTokens !== undefined) cells.prompt.inc(promptTokens);
+    if (completionTokens !== undefined) cells.completion.inc(completionTokens);
     if (cachedTokens === undefined) return;
-    this.#metrics.counter("cgn_router_cached_tokens_total", model).inc(cachedTokens);
+    cells.cached.inc(cachedTokens);
     if (promptTokens !== undefined) this.#hitRatio(model, promptTokens, cachedTokens);
     if (predicted === undefined) return;
     const sums = this.cacheOf(worker);
@@ -89,8 +118,8 @@ export class RouterMetrics {
       reportedTokens: sums.reportedTokens + cachedTokens,
       errorTokens: sums.errorTokens + Math.abs(predicted - cachedTokens),
     });
-    this.#metrics.counter("cgn_router_predicted_cached_tokens_total", model).inc(predicted);
-    this.#metrics.histogram("cgn_router_cached_tokens_error", model).observe(Math.abs(predicted - cachedTokens));
+    cells.predicted.inc(predicted);
+    cells.error.observe(Math.abs(predicted - cachedTokens));
   }
 
   /** What was predicted for a worker and what it reported, since the router started. */
@@ -119,11 +148,17 @@ export class RouterMetrics {
     this.#metrics.forget("worker", worker);
   }
 
+  #of(model: string): ModelCells {
+    let cells = this.#cells.get(model);
+    if (cells === undefined) this.#cells.set(model, (cells = modelCells(this.#metrics, model)));
+    return cells;
+  }
+
   #hitRatio(model: string, prompt: number, cached: number): void {
     let sums = this.#ratios.get(model);
     if (sums === undefined) this.#ratios.set(model, (sums = { prompt: 0, cached: 0 }));
     sums.prompt = sums.prompt * RATIO_FORGET + prompt;
     sums.cached = sums.cached * RATIO_FORGET + cached;
-    if (sums.prompt > 0) this.#metrics.gauge("cgn_router_cache_hit_ratio", model).set(sums.cached / sums.prompt);
+    if (sums.prompt > 0) this.#of(model).hitRatio.set(sums.cached / sums.prompt);
   }
 }

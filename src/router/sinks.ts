@@ -197,10 +197,11 @@ export class WholeSink implements Sink {
       const failure = { kind: "protocol", phase: "body", message: `it answered ${c.status}` } as const;
       return { type: "retry", failure, held: { status: c.status, headers: c.headers, body } };
     }
-    if (body.length <= PARSE_BYTES && body[0] === 0x7b) readWhole(body, c.facts);
     if (body.length > 0) c.headers["content-length"] = String(body.length);
     c.res.writeHead(c.status, c.headers);
     c.res.end(body);
+    // The client does not wait for our reading.
+    if (body.length <= PARSE_BYTES && body[0] === 0x7b) readWhole(body, c.facts);
     return { type: "complete", status: c.status };
   }
 
