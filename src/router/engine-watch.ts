@@ -126,6 +126,10 @@ class Watched {
     const back = state === "ready" && this.#wasDown;
     if (state === "down" && before.state === "ready") this.#wasDown = true;
     if (back) this.#wasDown = false;
+    if (state !== before.state) {
+      const say = state === "down" ? this.#options.log.warn : this.#options.log.info;
+      say(`Engine is ${state}`, { worker: before.id, ...(reason === "" ? {} : { reason }) });
+    }
     this.#worker = { ...before, state, reason, epoch: before.epoch + (back ? 1 : 0) };
     this.#options.directory.set(this.#worker);
   }
