@@ -1,4 +1,4 @@
-import { request as httpRequest } from "node:http";
+import { request as httpRequest, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { workerId } from "../core/ids.ts";
@@ -346,6 +346,30 @@ describe("clients that leave", () => {
     leave.abort();
     expect(await pending).toBe("left");
     await until(() => test.a.seen[0]?.aborted === true && inFlight(test)[0] === 0);
+  });
+});
+
+describe("a client that reads slowly", () => {
+  it("slows the engine down instead of filling the router's memory, and gets every byte", async () => {
+    const test = await rig();
+    test.a.behaviour = "flood";
+    const res = await new Promise<IncomingMessage>((resolve, reject) => {
+      const headers = { "content-type": "application/json" };
+      const req = httpRequest(`${test.url}/v1/chat/completions`, { method: "POST", headers }, resolve);
+      req.on("error", reject);
+      req.end(JSON.stringify(stream));
+    });
+    res.pause();
+    let before = -1;
+    // Nothing moves any more once all buffers on the way are full.
+    while (before !== test.a.flooded) {
+      before = test.a.flooded;
+      await new Promise((resolve) => setTimeout(resolve, 150));
+    }
+    expect(test.a.flooded).toBeLessThan(24 * 1024 * 1024);
+    let taken = 0;
+    for await (const chunk of res) taken += (chunk as Buffer).length;
+    expect(taken).toBe(test.a.flooded + "data: [DONE]\n\n".length);
   });
 });
 

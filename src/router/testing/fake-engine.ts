@@ -14,6 +14,8 @@ export type Behaviour =
   | "hang"
   /** Stream without end, an event each 5 ms. */
   | "endless"
+  /** Stream 32 MB of events, as fast as they are taken. */
+  | "flood"
   | { readonly status: number; readonly body: object };
 
 export interface SeenRequest {
@@ -28,6 +30,8 @@ export interface SeenRequest {
 /** An OpenAI-like engine on loopback that can misbehave. */
 export interface FakeEngine {
   readonly url: string;
+  /** Bytes of floods that were taken. */
+  flooded: number;
   behaviour: Behaviour;
   readonly seen: SeenRequest[];
   close(): Promise<void>;
@@ -53,11 +57,13 @@ export async function startFakeEngine(): Promise<FakeEngine> {
     res.on("close", () => {
       request.aborted = !res.writableFinished;
     });
-    respond(engine.behaviour, body, res);
+    if (engine.behaviour === "flood") flood(engine, res);
+    else respond(engine.behaviour, body, res);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const engine: FakeEngine = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    flooded: 0,
     behaviour: "answer",
     seen,
     close: () =>
@@ -67,6 +73,24 @@ export async function startFakeEngine(): Promise<FakeEngine> {
       }),
   };
   return engine;
+}
+
+const FLOOD_BYTES = 32 * 1024 * 1024;
+
+function flood(engine: FakeEngine, res: ServerResponse): void {
+  const event = Buffer.from(`data: {"choices":[{"delta":{"content":"${"x".repeat(16_000)}"}}]}\n\n`);
+  res.writeHead(200, { "content-type": "text/event-stream" });
+  const more = (): void => {
+    while (engine.flooded < FLOOD_BYTES) {
+      engine.flooded += event.length;
+      if (!res.write(event)) {
+        res.once("drain", more);
+        return;
+      }
+    }
+    res.end("data: [DONE]\n\n");
+  };
+  more();
 }
 
 function respond(behaviour: Behaviour, body: string, res: ServerResponse): void {
