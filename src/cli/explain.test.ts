@@ -1,0 +1,66 @@
+import { describe, expect, it } from "vitest";
+import type { DecisionRecord } from "../router/decisions.ts";
+import { printDecision } from "./explain.ts";
+
+const terms = { baseMs: 20, waitMs: 0, fetchMs: 0, prefillMs: 6, interferenceMs: 0 };
+const candidate = (worker: string, cachedTokens: number) => ({
+  worker,
+  score: 26,
+  ttftMs: 26,
+  terms,
+  cachedTokens,
+  uncachedTokens: 20,
+  inFlight: 0,
+});
+
+const record: DecisionRecord = {
+  id: "r1",
+  at: 0,
+  model: "m",
+  path: "/v1/chat/completions",
+  stream: true,
+  policy: "ttft",
+  promptBytes: 240,
+  promptTokens: 60,
+  attempts: [
+    {
+      worker: "a",
+      node: "a",
+      reason: "least predicted TTFT: 26.0 ms, 40 tokens cached",
+      predictedCachedTokens: 40,
+      candidates: [candidate("a", 40), candidate("b", 0)],
+    },
+  ],
+  outcome: { result: "ok", status: 200, totalMs: 99.5, ttftMs: 30, promptTokens: 61, cachedTokens: 41 },
+};
+
+function printed(r: DecisionRecord): string {
+  const lines: string[] = [];
+  printDecision(r, { out: (text) => void lines.push(text) });
+  return lines.join("\n");
+}
+
+describe("printDecision()", () => {
+  it("shows candidates, their terms, prediction and outcome", () => {
+    expect(printed(record)).toMatchInlineSnapshot(`
+      "r1  /v1/chat/completions  model m  stream  1970-01-01T00:00:00.000Z
+      prompt 240 bytes, about 60 tokens
+
+      a by ttft: least predicted TTFT: 26.0 ms, 40 tokens cached
+      worker  TTFT ms  base  wait  fetch  prefill  interf.  cached  to do  in flight
+      * a        26.0  20.0   0.0    0.0      6.0      0.0      40     20          0
+        b        26.0  20.0   0.0    0.0      6.0      0.0       0     20          0
+
+      outcome ok, HTTP 200, 99.5 ms
+      cached tokens: predicted 40, engine 41 of 61
+      TTFT: predicted 26.0 ms, seen 30.0 ms"
+    `);
+  });
+
+  it("says why a try failed, and that a request still runs", () => {
+    const { outcome: _outcome, ...rest } = record;
+    const text = printed({ ...rest, attempts: [{ ...record.attempts[0]!, failed: "refused: nobody listens" }] });
+    expect(text).toContain("failed: refused: nobody listens");
+    expect(text).toContain("still running");
+  });
+});
