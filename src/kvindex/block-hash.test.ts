@@ -75,7 +75,7 @@ describe("Heap", () => {
   it("free() joins neighbours and alloc() never hands out a unit twice", () => {
     const op = fc.record({ units: fc.integer({ min: 1, max: 200 }), pick: fc.nat(), part: fc.nat() });
     fc.assert(
-      fc.property(fc.array(op, { maxLength: 200 }), (ops) => {
+      fc.property(fc.array(op, { maxLength: 200, size: "max" }), (ops) => {
         const small = new Heap(0);
         const held: { at: number; units: number }[] = [];
         const owner = new Map<number, number>();

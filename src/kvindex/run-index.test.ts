@@ -193,7 +193,7 @@ describe("the memory cap", () => {
     const capBytes = 260_000;
     let evicted = 0;
     fc.assert(
-      fc.property(fc.array(step, { minLength: 150, maxLength: 300 }), fc.nat(), (steps, seed) => {
+      fc.property(fc.array(step, { minLength: 150, maxLength: 300, size: "max" }), fc.nat(), (steps, seed) => {
         const index = createPrefixIndex({ capBytes, seed });
         const naive = createNaiveIndex();
         const slots = [0, 1, 2].map(
