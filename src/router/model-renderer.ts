@@ -3,7 +3,7 @@ import type { Engine } from "../engines/engine.ts";
 import type { ModelFiles } from "../modelfiles/model-files.ts";
 import { readModel } from "../modelfiles/read-model.ts";
 import { BYTE_BOS, BYTE_CHAT_TEMPLATE, BYTE_EOS } from "../prompt/byte-template.ts";
-import { createChatRenderer } from "../prompt/chat-template.ts";
+import { createFastChatRenderer } from "../prompt/chat-skeletons.ts";
 import { vocabularyFromGguf } from "../prompt/gguf-vocabulary.ts";
 import { completionPrompt } from "../prompt/prompt-bytes.ts";
 import { textNormalizer } from "../prompt/text-normalizer.ts";
@@ -53,7 +53,7 @@ export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Prom
   const renderer =
     template === undefined
       ? undefined
-      : createChatRenderer({
+      : createFastChatRenderer({
           template,
           bosToken: told?.bos ?? files?.bosToken ?? "",
           eosToken: told?.eos ?? files?.eosToken ?? "",
@@ -87,7 +87,7 @@ async function toldTemplate(
 
 /** The simulator's: id = byte. */
 function byteRenderer(): PromptRenderer {
-  const chat = createChatRenderer({ template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS });
+  const chat = createFastChatRenderer({ template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS });
   const vocabulary = byteVocabulary();
   return {
     chat: (request) => chat.render(request),
