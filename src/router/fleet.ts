@@ -16,6 +16,8 @@ export type Mark = "cordoned" | "draining";
 /** Told to clients of a model that nobody serves now: about as long as an engine's restart. */
 const RETRY_AFTER_S = 5;
 
+const MAX_DEPARTED = 100;
+
 /**
  * The directory as the request path needs it: by model, with the operator's marks, and with a shout when a process is gone
  * so that what runs on it ends.
@@ -27,6 +29,7 @@ export class Fleet {
   readonly #unsubscribe: () => void;
   #workers: readonly WorkerInfo[] = [];
   #groups: ReadonlyMap<string, ModelGroup> = new Map();
+  readonly #departed = new Map<string, ModelGroup>();
 
   /**
    * @param onLost the process behind `worker` is gone (down, restarted, or no longer listed)
@@ -57,6 +60,11 @@ export class Fleet {
     return this.#groups.get(model);
   }
 
+  /** A model that was served until its last worker was taken out: its clients should come back, not give up. */
+  departed(model: string): ModelGroup | undefined {
+    return this.#departed.get(model);
+  }
+
   /** Why a worker takes no new requests; undefined when it does. */
   whyNot(worker: WorkerInfo): string | undefined {
     const mark = this.#marks.get(worker.id) ?? this.#marks.get(worker.node);
@@ -84,6 +92,7 @@ export class Fleet {
     const before = this.#workers;
     this.#workers = workers;
     this.#regroup();
+    this.#remember(before);
     const now = new Map<WorkerId, WorkerInfo>(workers.map((w) => [w.id, w]));
     for (const old of before) {
       const next = now.get(old.id);
@@ -92,6 +101,22 @@ export class Fleet {
       else if (next.state === "down" && old.state !== "down") this.#onLost(old, `the engine is down: ${next.reason}`);
     }
     this.#onChange();
+  }
+
+  /** Keep the last words of models that nobody serves any more; of so many, that names cannot fill the memory. */
+  #remember(before: readonly WorkerInfo[]): void {
+    for (const model of this.#groups.keys()) this.#departed.delete(model);
+    for (const worker of before) {
+      for (const model of worker.models) {
+        if (this.#groups.has(model)) continue;
+        const gone: WorkerInfo = { ...worker, state: "down", reason: "its engine was taken out" };
+        this.#departed.set(model, { model, workers: [gone], ready: [] });
+      }
+    }
+    for (const model of this.#departed.keys()) {
+      if (this.#departed.size <= MAX_DEPARTED) break;
+      this.#departed.delete(model);
+    }
   }
 
   #regroup(): void {
@@ -117,11 +142,12 @@ export class Fleet {
  * @throws CgnError MODEL_NOT_FOUND naming the models there are; NO_WORKER when none of its workers is ready
  */
 export function findGroup(fleet: Fleet, model: string): ModelGroup {
-  const group = fleet.group(model);
+  const group = fleet.group(model) ?? fleet.departed(model);
   if (group === undefined) {
-    // An engine that has not said yet what it serves may be the one.
+    // An engine that has not said yet what it serves, or that has not announced itself yet, may be the one.
     const silent = fleet.workers().filter((w) => w.models.length === 0);
-    throw silent.length === 0 ? modelNotFound(fleet, model) : noWorker(fleet, { model, workers: silent, ready: [] });
+    const unknown = silent.length === 0 && fleet.workers().length > 0;
+    throw unknown ? modelNotFound(fleet, model) : noWorker(fleet, { model, workers: silent, ready: [] });
   }
   if (group.ready.length === 0) throw noWorker(fleet, group);
   return group;
@@ -142,6 +168,7 @@ export function modelNotFound(fleet: Fleet, model: string): CgnError {
 export function noWorker(fleet: Fleet, group: ModelGroup): CgnError {
   const reasons = Object.fromEntries(group.workers.map((w) => [w.id, fleet.whyNot(w) ?? "failed for this request"]));
   const said = Object.entries(reasons).map(([id, why]) => `${id} ${why}`);
-  const message = `Cannot route model "${group.model}": no engine is ready (${said.join("; ")}). Try again in ${RETRY_AFTER_S} s`;
+  const why = said.length === 0 ? "none has announced itself" : said.join("; ");
+  const message = `Cannot route model "${group.model}": no engine is ready (${why}). Try again in ${RETRY_AFTER_S} s`;
   return new CgnError("NO_WORKER", message, { model: group.model, reasons, retryAfterS: RETRY_AFTER_S }) as CgnError;
 }
