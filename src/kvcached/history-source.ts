@@ -39,7 +39,8 @@ export function createHistorySource(index: PrefixIndex, slot: WorkerSlot): Histo
       // Before the record: it tells of this request's own past, the report of what others left.
       const proof = predictedTokens >= PROOF_SHARE * (promptTokens ?? guess(prompt.length));
       if (cachedTokens !== undefined && proof && predictedTokens > cachedTokens + TOLERANCE_TOKENS) {
-        index.correct(slot, root, prompt, cachedTokens, since);
+        // Pasts that promised less than half as much stay: that the engine did not take them says nothing about them.
+        index.correct(slot, root, prompt, Math.max(cachedTokens, Math.floor(predictedTokens / 2)), since);
       }
       if (promptTokens !== undefined) {
         seenBytes += prompt.length;
