@@ -217,6 +217,13 @@ describe("createKvcached", () => {
     tell([worker(engine, { epoch: 2, state: "down" })]);
     expect(held(kv)).toBe(0);
     expect(kv.sources()).toEqual([]);
+    // An agent registers the worker as it is, down or not.
+    kv.register(worker(engine, { epoch: 2 }));
+    await until(() => held(kv) === 96);
+    kv.register(worker(engine, { epoch: 1, state: "down" }));
+    expect(held(kv)).toBe(96);
+    kv.register(worker(engine, { epoch: 2, state: "down" }));
+    expect(kv.sources()).toEqual([]);
   });
 
   it("createKvcached() matches what a live SGLang published (page size 16)", async () => {

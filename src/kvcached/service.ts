@@ -54,20 +54,25 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     parity: createParityProbe(options.fetch ?? fetch),
     changed,
   };
+  const unregister = (id: WorkerId) => {
+    if (!workers.has(id)) return;
+    workers.get(id)?.close();
+    workers.delete(id);
+    changed();
+  };
   const register = (info: WorkerInfo) => {
     const known = workers.get(info.id);
+    // A worker that is down holds nothing; a late word of an earlier process changes nothing.
+    if (info.state === "down") {
+      if (known !== undefined && info.epoch >= known.info.epoch) unregister(info.id);
+      return;
+    }
     if (known !== undefined) {
       if (sameCache(known.info, info)) return;
       if (info.epoch < known.info.epoch) return;
       known.close();
     }
     workers.set(info.id, new FollowedWorker(info, deps));
-    changed();
-  };
-  const unregister = (id: WorkerId) => {
-    if (!workers.has(id)) return;
-    workers.get(id)?.close();
-    workers.delete(id);
     changed();
   };
   const found: PrefixMatch[] = [];
