@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import type { Settings } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
 import { kvRoutes } from "../wire/kv-server.ts";
 import { listenWire } from "../wire/listen.ts";
 import { createKvcached, type Kvcached } from "./service.ts";
@@ -17,6 +18,7 @@ export interface KvcachedDaemon {
 export interface KvcachedDeps {
   readonly clock: Clock;
   readonly log: Log;
+  readonly metrics?: Metrics;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 

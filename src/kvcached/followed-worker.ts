@@ -26,6 +26,8 @@ export interface FollowDeps {
   parity(worker: WorkerInfo, text: ModelText): Promise<ParityFinding>;
   /** Something to be seen changed. */
   changed(): void;
+  /** For metrics: a batch was taken in. */
+  events?(worker: WorkerInfo["id"], batch: KvEventBatch): void;
 }
 
 /** Prompts believed kept by an engine whose events cannot be used. */
@@ -181,6 +183,7 @@ export class FollowedWorker {
 
   #apply(batch: KvEventBatch, vocabulary: Vocabulary): void {
     const applied = applyEvents(this.#d.index, this.slot, batch, (ids, n) => vocabulary.decodeBlocks(ids, n));
+    this.#d.events?.(this.info.id, batch);
     this.#counts.events += batch.events.length;
     this.#counts.stored += applied.stored;
     this.#counts.removed += applied.removed;

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { nodeId, workerId } from "../core/ids.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
 import { type RequestRow, readCapture } from "./capture-rows.ts";
 import { createKvcached, type Kvcached } from "./service.ts";
 import {
@@ -71,7 +72,8 @@ describe("createKvcached", () => {
   it("createKvcached() learns from the replay what was published before, then from live messages", async () => {
     const engine = await publisher({ topic: "kv@smol" });
     await engine.publish(payloads[0] as Uint8Array);
-    const kv = service();
+    const metrics = createMetrics({ processMetrics: false });
+    const kv = service({ metrics });
     kv.register(worker(engine));
     await until(() => held(kv) === 96);
     expect(kv.match({ model: "other", root: "", prompt })).toEqual([]);
@@ -87,6 +89,10 @@ describe("createKvcached", () => {
       malformed: 0,
     });
     expect(kv.stats()).toMatchObject({ workers: 1 });
+    const scraped = await metrics.text();
+    expect(scraped).toContain('cgn_kvcached_events_total{worker="node/0",type="stored"} 3');
+    expect(scraped).toContain('cgn_kvcached_source_live{worker="node/0"} 1');
+    expect(scraped).toMatch(/cgn_kvcached_lookups_total\{result="hit"\} [1-9]/);
   });
 
   it("createKvcached() fills a gap, with engines that leave the topic out of replays too", async () => {

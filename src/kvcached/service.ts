@@ -6,8 +6,10 @@ import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
 import type { PrefixMatch } from "../kvindex/prefix-index.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
 import type { KvService } from "../wire/kv-server.ts";
 import { type FollowDeps, FollowedWorker } from "./followed-worker.ts";
+import { exportKvMetrics } from "./kv-metrics.ts";
 import { createParityProbe } from "./parity-probe.ts";
 import type { SourcePolicy } from "./source-state.ts";
 import { createVocabularies } from "./vocabularies.ts";
@@ -22,6 +24,8 @@ export interface KvcachedOptions {
   /** Where the hub cache lies. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly policy?: SourcePolicy;
+  /** Where `cgn_kvcached_*` are exported; by default nowhere. */
+  readonly metrics?: Metrics;
   /** How engines are asked (parity probe). Default `fetch`. */
   readonly fetch?: typeof fetch;
 }
@@ -45,6 +49,8 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const changed = () => {
     for (const listener of listeners) listener();
   };
+  const sources = (): readonly KvSourceStatus[] => [...workers.values()].map((worker) => worker.status());
+  const metrics = options.metrics && exportKvMetrics(options.metrics, () => index.stats(), sources);
   const deps: FollowDeps = {
     index,
     clock: options.clock,
@@ -53,11 +59,13 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     ...(options.policy === undefined ? {} : { policy: options.policy }),
     parity: createParityProbe(options.fetch ?? fetch),
     changed,
+    ...(metrics === undefined ? {} : { events: metrics.events }),
   };
   const unregister = (id: WorkerId) => {
     if (!workers.has(id)) return;
     workers.get(id)?.close();
     workers.delete(id);
+    metrics?.forget(id);
     changed();
   };
   const register = (info: WorkerInfo) => {
@@ -79,6 +87,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const service: Kvcached = {
     match(query) {
       const answer: WorkerMatch[] = [];
+      const start = metrics === undefined ? 0 : options.clock.now();
       for (const m of index.match(query.root, query.prompt, found)) {
         const worker = workers.get(m.worker);
         if (worker === undefined || worker.slot !== m.slot || !worker.info.models.includes(query.model)) continue;
@@ -91,13 +100,14 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
           source: m.source,
         });
       }
+      metrics?.lookup(options.clock.now() - start);
       return answer;
     },
     sent: (id, query) => workers.get(id)?.sent(query.root, query.prompt),
     observe: (outcome: Outcome) => workers.get(outcome.worker)?.observe(outcome),
     register,
     unregister,
-    sources: (): readonly KvSourceStatus[] => [...workers.values()].map((worker) => worker.status()),
+    sources,
     stats: (): KvStats => statsOf(index.stats()),
     decodePrompt(model, tokenIds) {
       const worker = [...workers.values()].find((w) => w.info.models.includes(model) && w.vocabulary !== undefined);
@@ -110,6 +120,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     follow: (directory) => followDirectory(directory, register, unregister),
     agentNotice: (id, what) => workers.get(id)?.notice(what),
     close() {
+      metrics?.close();
       for (const worker of workers.values()) worker.close();
       workers.clear();
     },
