@@ -55,6 +55,8 @@ interface Replay {
   /** `next` when it was asked, and whether a hole was known then. */
   readonly nextThen: number;
   readonly forHole: boolean;
+  /** It repeats one that brought nothing new. */
+  readonly second: boolean;
   readonly replies: number;
   readonly by: number;
 }

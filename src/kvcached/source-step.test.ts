@@ -62,6 +62,18 @@ describe("stepSource", () => {
     expect(state.counts.unfilled).toBe(1);
   });
 
+  it("stepSource() asks once more when a reply was lost in the middle", () => {
+    // Broke: one lost reply cleared the worker although the engine still had the message.
+    const gap = run([...open, live(0), live(2)]);
+    const lossy = run([reply(2, 0), reply(2, 2), end(2)], true, gap.state);
+    expect(lossy.said).toEqual(["replay 0"]);
+    expect(run([reply(3, 0), reply(3, 1), reply(3, 2), end(3)], true, lossy.state).said).toEqual([
+      "apply 2",
+      "apply 3",
+    ]);
+    expect(run([reply(3, 0), reply(3, 2), end(3)], true, lossy.state).said).toEqual(["clear", "apply 3"]);
+  });
+
   it("stepSource() clears at once on a gap when nothing can be replayed", () => {
     const { said, state } = run([{ type: "connected" }, live(5), live(6), live(9)], false);
     expect(said).toEqual(["apply 6", "apply 7", "clear", "apply 10"]);

@@ -249,9 +249,11 @@ function endReplay(w: Work, timedOut: boolean): void {
   }
   drain(w);
   while (d.pending !== undefined) {
-    // A slow reader may lose replies in the middle, and a hole may be younger than the request: ask again while that helps.
-    if (d.hasReplay && !(timedOut && r.replies === 0) && (d.next > r.nextThen || !r.forHole)) {
-      requestReplay(w);
+    // A slow reader may lose replies in the middle, and a hole may be younger than the request: ask again while that
+    // helps, and once more when it did not.
+    const useful = d.next > r.nextThen || !r.forHole;
+    if (d.hasReplay && !(timedOut && r.replies === 0) && (useful || !r.second)) {
+      requestReplay(w, !useful);
       return;
     }
     unfillable(w);
@@ -283,7 +285,7 @@ function restart(w: Work, why: string, floorTs: number | undefined): void {
   requestReplay(w);
 }
 
-function requestReplay(w: Work): void {
+function requestReplay(w: Work, second = false): void {
   const { d } = w;
   // From the last known one, not the one after: if it comes back the same, the same process answers.
   const from = Math.max(0, d.next - 1);
@@ -294,6 +296,7 @@ function requestReplay(w: Work): void {
     expectTs: d.next > 0 ? d.lastTs : undefined,
     nextThen: d.next,
     forHole: d.pending !== undefined,
+    second,
     replies: 0,
     by: w.now + w.p.replayMs,
   };
