@@ -58,11 +58,10 @@ export class Heap {
     this.used -= units;
     const w = this.words;
     let end = at + units;
-    // Marks inside a joined range are wiped: a part of it may be handed out with them in its middle.
+    // Marks that come to lie inside a joined range are wiped: a part of it may be handed out with them in its middle.
     if (w[4 * at - 1] === FREE) {
       const before = at - w[4 * (at - 1)]!;
       w[4 * at - 1] = 0;
-      w[4 * before + 3] = 0;
       this.#unlink(before, at - before);
       at = before;
     }
@@ -70,7 +69,6 @@ export class Heap {
       const size = w[4 * end]!;
       this.#unlink(end, size);
       w[4 * end + 3] = 0;
-      w[4 * (end + size) - 1] = 0;
       end += size;
     }
     this.#link(at, end - at);

@@ -109,6 +109,21 @@ describe("dropWorker()", () => {
     expect(match(index, "abcde")).toEqual([]);
   });
 
+  it("dropWorker() leaves nothing to whoever gets its lane, though runs are split while it is swept", () => {
+    const index = make();
+    const gone = index.addWorker(workerId("gone"));
+    const keeper = index.addWorker(workerId("keeper"));
+    for (const slot of [gone, keeper]) store(index, slot, { text: "abcdefghijkl" });
+    for (let n = 0; n < 200; n++) store(index, keeper, { text: `${n}`.padEnd(4, "x"), first: 100 + n });
+    index.dropWorker(gone);
+    index.remove(keeper, []);
+    store(index, keeper, { text: "EFGH", first: 90, parent: 1 });
+    for (let n = 0; n < 20; n++) index.remove(keeper, []);
+    const next = index.addWorker(workerId("next"));
+    store(index, next, { text: "other" });
+    expect(match(index, "abcdefghijklm").map((found) => found.worker)).toEqual(["keeper"]);
+  });
+
   it("dropWorker() gives all memory back, bit by bit", () => {
     const index = make();
     const keeper = index.addWorker(workerId("keeper"));
@@ -135,6 +150,17 @@ describe("correct()", () => {
     expect(index.correct(slot, "", prompt, 16)).toBe(false);
     store(index, slot, { text: "efgh", first: 2, parent: 1 });
     expect(tokens(index, "abcdefghijklm")).toEqual([32]);
+  });
+
+  it("correct() stays in force for blocks before one that is stored anew", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    store(index, slot, { text: "abcdefghijklmnopqrst" });
+    index.correct(slot, "", encoder.encode("abcdefghijklmnopqrstu"), 16);
+    store(index, slot, { text: "mnop", first: 4, parent: 3 });
+    expect(tokens(index, "abcdefghijklmnopqrstu")).toEqual([16]);
+    store(index, slot, { text: "efghijkl", first: 2, parent: 1 });
+    expect(tokens(index, "abcdefghijklmnopqrstu")).toEqual([64]);
   });
 
   it("correct() leaves alone what was stored after the match", () => {
@@ -209,9 +235,16 @@ describe("the memory cap", () => {
           } else if (kind === 1 && text === 0) {
             index.clearWorker(slot);
             naive.clearWorker(twin);
+          } else if (kind === 3) {
+            // A chain goes on whose blocks may be evicted by now.
+            const more = { text: "more of it".repeat(8), first: text * 1000 + 700, parent: text * 1000 + blocks - 1 };
+            store(index, slot, more);
+            store(naive, twin, more);
           } else {
-            store(index, slot, { text: whole, first: text * 1000 });
-            store(naive, twin, { text: whole, first: text * 1000 });
+            // Now and then the same blocks under other names.
+            const first = text * 1000 + (kind === 2 ? 500 : 0);
+            store(index, slot, { text: whole, first });
+            store(naive, twin, { text: whole, first });
             expect(match(index, `${whole}X`).find((found) => found.slot === slot)?.blocks ?? 0).toBeGreaterThanOrEqual(
               Math.floor(whole.length / 4),
             );

@@ -262,7 +262,7 @@ class RunIndex implements PrefixIndex {
         if (place === at) {
           worker.names.set(low, high, before | (bit << TIER_SHIFT));
           isNew = (tiers & bit) === 0;
-        } else if (!this.#tree.isDead(this.#tree.runOf(place))) {
+        } else {
           moved.push({ place, tiers });
         }
       }
@@ -307,7 +307,6 @@ class RunIndex implements PrefixIndex {
       const high = words[2 * i + 1]!;
       const value = worker.names.delete(low, high);
       const place = value & PLACE_MASK;
-      if (value !== 0 && this.#tree.isDead(this.#tree.runOf(place))) continue;
       const tiers = value >>> TIER_SHIFT;
       const left = tiers & ~asked;
       if (left !== 0) worker.names.set(low, high, place | (left << TIER_SHIFT));
