@@ -1,14 +1,18 @@
 import { randomInt } from "node:crypto";
+import { registerWithKvcached } from "../agent/kv-registration.ts";
 import type { Settings } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import { CgnError } from "../core/errors.ts";
-import type { WorkerId } from "../core/ids.ts";
 import type { Log } from "../core/log.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
-import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
+import type { WorkerDirectory } from "../core/worker.ts";
 import { createKvcached } from "../kvcached/service.ts";
-import { connectKv, type KvClient } from "../wire/kv-client.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { connectKv } from "../wire/kv-client.ts";
 import type { WireAddress } from "../wire/transport.ts";
+
+/** How often a kvcached elsewhere is told again: it may have been restarted. */
+const REGISTER_MS = 5_000;
 
 /** What a router knows of prefixes: a kvcached in this process, or one elsewhere. */
 export interface OpenKnowledge {
@@ -25,6 +29,7 @@ export interface KnowledgeOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly env: Readonly<Record<string, string | undefined>>;
+  readonly metrics: Metrics;
   /** All workers. */
   readonly directory: WorkerDirectory;
   /** Those that no agent registers. */
@@ -46,8 +51,15 @@ export function openKnowledge(options: KnowledgeOptions): OpenKnowledge {
   return options.kvcached === undefined ? embedded(options) : remote(options, options.kvcached);
 }
 
-function embedded({ settings, clock, log, env, directory }: KnowledgeOptions): OpenKnowledge {
-  const service = createKvcached({ clock, log, env, capBytes: settings.kv.ramBytes, seed: randomInt(2 ** 32) });
+function embedded({ settings, clock, log, env, metrics, directory }: KnowledgeOptions): OpenKnowledge {
+  const service = createKvcached({
+    clock,
+    log,
+    env,
+    metrics,
+    capBytes: settings.kv.ramBytes,
+    seed: randomInt(2 ** 32),
+  });
   const leave = service.follow(directory);
   return {
     prefixes: service,
@@ -61,29 +73,13 @@ function embedded({ settings, clock, log, env, directory }: KnowledgeOptions): O
 
 function remote({ clock, log, adopted }: KnowledgeOptions, address: WireAddress): OpenKnowledge {
   const kv = connectKv({ address, clock });
-  const leave = registerAll(kv, adopted, log);
+  const registration = registerWithKvcached({ directory: adopted, client: kv, clock, log, everyMs: REGISTER_MS });
   return {
     prefixes: kv,
     sources: () => ({ remote: kv.health() }),
     close() {
-      leave();
+      void registration.close();
       kv.close();
     },
   };
-}
-
-/** Tell a kvcached elsewhere of the engines that only this router watches; it is told anew at each change of them. */
-function registerAll(kv: KvClient, adopted: WorkerDirectory, log: Log): () => void {
-  let known = new Set<WorkerId>();
-  const failed = (e: unknown): void =>
-    log.once("kvcached/register").warn("An engine is unknown to kvcached", { why: String(e) });
-  const tell = (workers: readonly WorkerInfo[]): void => {
-    const alive = workers.filter((w) => w.state !== "down" && w.models.length > 0);
-    for (const worker of alive) kv.register(worker).catch(failed);
-    const now = new Set(alive.map((w) => w.id));
-    for (const id of known) if (!now.has(id)) kv.unregister(id).catch(failed);
-    known = now;
-  };
-  tell(adopted.list());
-  return adopted.subscribe(tell);
 }

@@ -112,8 +112,10 @@ async function runUntilStopped(
 ): Promise<void> {
   const { clock, env, signal } = cli;
   const kvcached = typeof options["kvcached"] === "string" ? wireAddress(options["kvcached"]) : undefined;
+  const metrics = createMetrics();
   const knowledge = openKnowledge({
     kvcached,
+    metrics,
     settings,
     clock,
     log,
@@ -129,7 +131,7 @@ async function runUntilStopped(
     renderers: templates,
     clock,
     log,
-    metrics: createMetrics(),
+    metrics,
     extras: { sources: knowledge.sources, templates: templates.problems },
   });
   try {

@@ -38,7 +38,14 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
   warnOfStateBackend(settings, log);
   const directory = createMemoryDirectory();
   const metrics = createMetrics();
-  const kvcached = createKvcached({ clock, log, env, capBytes: settings.kv.ramBytes, seed: randomInt(2 ** 32) });
+  const kvcached = createKvcached({
+    clock,
+    log,
+    env,
+    metrics,
+    capBytes: settings.kv.ramBytes,
+    seed: randomInt(2 ** 32),
+  });
   const unfollow = kvcached.follow(directory);
   const templates = createModelTemplates({ env, clock, log });
   const router = createRouter({

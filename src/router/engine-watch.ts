@@ -60,7 +60,8 @@ class Watched {
   constructor(spec: EngineSpec, options: EngineWatchOptions) {
     this.#spec = spec;
     this.#options = options;
-    this.#worker = unknownWorker(spec);
+    // Seconds since 1970, so that it also rises over restarts of this process: a kvcached elsewhere ignores the past.
+    this.#worker = { ...unknownWorker(spec), epoch: seconds(options.clock) };
     options.directory.set(this.#worker);
   }
 
@@ -130,7 +131,14 @@ class Watched {
       const say = state === "down" ? this.#options.log.warn : this.#options.log.info;
       say(`Engine is ${state}`, { worker: before.id, ...(reason === "" ? {} : { reason }) });
     }
-    this.#worker = { ...before, state, reason, epoch: before.epoch + (back ? 1 : 0) };
+    this.#worker = {
+      ...before,
+      state,
+      reason,
+      epoch: back ? Math.max(before.epoch + 1, seconds(this.#options.clock)) : before.epoch,
+    };
     this.#options.directory.set(this.#worker);
   }
 }
+
+const seconds = (clock: Clock): number => Math.floor(clock.wall() / 1_000);
