@@ -1,7 +1,8 @@
 import { UNIT_BYTES } from "./heap.ts";
 import type { History } from "./history.ts";
-import { FLAG_DEAD, PLACE_MASK, RUN, TIER_SHIFT } from "./run-layout.ts";
+import { FLAG_DEAD, PLACE_MASK, RUN } from "./run-layout.ts";
 import type { RunTree } from "./run-tree.ts";
+import type { SpareNames } from "./spare-names.ts";
 import type { WorkerState, WorkerTable } from "./worker-table.ts";
 
 /** Eviction begins at this share of the cap and frees this share, so that the cap itself is hardly ever met. */
@@ -14,9 +15,13 @@ const RUNS_PER_CALL = 32;
 const NAMES_PER_BLOCK = 64;
 /** Name entries that one step of a sweep looks at, about. */
 const PART_ENTRIES = 4096;
-/** Memory that n blocks take at most: a record, a name, a run of their own for each in the worst case. */
-const WORST_BLOCK_BYTES = 160;
-const SLACK_BYTES = 16_384;
+/**
+ * Memory that a block takes at most, on the average of a store: a record, a name, a run of its own (160 bytes), and its share
+ * of the parts of the name map (48 KiB each) that are halved: they fill evenly, so they are halved one soon after the other.
+ */
+const WORST_BLOCK_BYTES = 640;
+/** What a store of few blocks may need besides: a part of the names, one of the children, other tables. */
+const SLACK_BYTES = 114_688;
 
 /** A pass over all names of all workers, to delete those that lead to dead runs. */
 interface NameSweep {
@@ -40,7 +45,7 @@ export class Reclaimer {
   evictedBlocks = 0;
   readonly #tree: RunTree;
   readonly #workers: WorkerTable;
-  readonly #spares: Map<number, number>;
+  readonly #spares: SpareNames;
   readonly #history: History;
   readonly #capBytes: number;
   /** Evicted runs that names may still lead to. */
@@ -53,7 +58,7 @@ export class Reclaimer {
   /** Bytes that may still be used before the memory in use is counted again. */
   #allowance = 0;
 
-  constructor(tree: RunTree, workers: WorkerTable, spares: Map<number, number>, history: History, capBytes: number) {
+  constructor(tree: RunTree, workers: WorkerTable, spares: SpareNames, history: History, capBytes: number) {
     this.#tree = tree;
     this.#workers = workers;
     this.#spares = spares;
@@ -119,7 +124,7 @@ export class Reclaimer {
       const w = this.#tree.heap.words;
       bytes -= w[4 * run + RUN.room]! * UNIT_BYTES + 200;
       this.#countEvicted(run);
-      if (this.#spares.size > 0) this.#forgetSpares(run);
+      this.#spares.forgetRun(this.#tree, run);
       this.#tree.kill(run);
       this.#dead.push(run);
     }
@@ -144,12 +149,6 @@ export class Reclaimer {
     for (let i = 0; i < w[4 * run + RUN.coverCount]!; i++) {
       const fromTo = w[4 * (covers + i) + 1]!;
       if (this.#workers.isLive(w[4 * (covers + i)]!)) this.evictedBlocks += (fromTo >>> 16) - (fromTo & 0xffff);
-    }
-  }
-
-  #forgetSpares(run: number): void {
-    for (const key of this.#spares.keys()) {
-      if (this.#tree.runOf(key % 2 ** TIER_SHIFT) === run) this.#spares.delete(key);
     }
   }
 

@@ -212,11 +212,11 @@ describe("the memory cap", () => {
   it("stays below the cap, never claims more than is held, and keeps what is new", () => {
     const step = fc.record({
       worker: fc.nat(2),
-      text: fc.nat(60),
-      blocks: fc.integer({ min: 1, max: 120 }),
+      text: fc.nat(90),
+      blocks: fc.integer({ min: 1, max: 240 }),
       kind: fc.nat(9),
     });
-    const capBytes = 260_000;
+    const capBytes = 600_000;
     let evicted = 0;
     fc.assert(
       fc.property(fc.array(step, { minLength: 150, maxLength: 300, size: "max" }), fc.nat(), (steps, seed) => {
@@ -227,9 +227,9 @@ describe("the memory cap", () => {
         );
         for (const { worker, text, blocks, kind } of steps) {
           const [slot, twin] = slots[worker]!;
-          const whole = `${String(text % 7).padEnd(40, "s")}${`${text}`.repeat(240)}`.slice(0, 4 * blocks);
+          const whole = `${String(text % 7).padEnd(40, "s")}${`${text}`.repeat(480)}`.slice(0, 4 * blocks);
           if (kind === 0) {
-            const names = Array.from({ length: blocks }, (_, i) => BigInt(text * 1000 + 119 - i));
+            const names = Array.from({ length: blocks }, (_, i) => BigInt(text * 1000 + 239 - i));
             index.remove(slot, names);
             naive.remove(twin, names);
           } else if (kind === 1 && text === 0) {
@@ -256,15 +256,17 @@ describe("the memory cap", () => {
         }
         evicted += index.stats().evictedBlocks;
       }),
-      { numRuns: 30 },
+      { numRuns: 15 },
     );
     expect(evicted).toBeGreaterThan(1000);
   });
 
   it("drops what alone is too large for it", () => {
-    const index = createPrefixIndex({ capBytes: 50_000, seed: 1 });
+    const index = createPrefixIndex({ capBytes: 400_000, seed: 1 });
     const slot = index.addWorker(workerId("a"));
     expect(store(index, slot, { text: "abcd".repeat(2000) })).toBe(true);
     expect(index.stats()).toMatchObject({ blocks: 0, evictedBlocks: 2000 });
+    store(index, slot, { text: "abcd".repeat(20) });
+    expect(index.stats().blocks).toBe(20);
   });
 });

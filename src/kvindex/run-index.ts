@@ -16,17 +16,16 @@ import type {
   WorkerSlot,
 } from "./prefix-index.ts";
 import { Reclaimer } from "./reclaim.ts";
+import { appendBlocks } from "./run-append.ts";
 import { hideBlocks, holdBlocks, releaseBlock } from "./run-holds.ts";
-import { FLAG_ROOT, MAX_RUN, PLACE_MASK, RUN, TIER_SHIFT } from "./run-layout.ts";
+import { PLACE_MASK, RUN, TIER_SHIFT } from "./run-layout.ts";
 import { Matcher } from "./run-match.ts";
 import { RunTree } from "./run-tree.ts";
 import { Scratch } from "./scratch.ts";
+import { SpareNames } from "./spare-names.ts";
 import { TIERS, tierRank } from "./tiers.ts";
 import { type WorkerState, WorkerTable } from "./worker-table.ts";
 
-/** Room of a run that is made for a block or two, as generation stores them: the next ones are appended. */
-const SMALL_STORE = 8;
-const MAX_SPARE = 32;
 const ALL_TIERS = 15;
 
 /** A name that stood for another place before: released once the chain it is now in stands. */
@@ -51,8 +50,7 @@ class RunIndex implements PrefixIndex {
   readonly #history: History = createHistory();
   readonly #reclaimer: Reclaimer;
   readonly #names = new NameWords();
-  /** Further names of a block that a lane holds already, by lane × 2^28 + place: their number. */
-  readonly #spares = new Map<number, number>();
+  readonly #spares = new SpareNames();
   readonly #capBytes: number;
   #clock = 0;
   #orphans = 0;
@@ -90,7 +88,7 @@ class RunIndex implements PrefixIndex {
   dropWorker(slot: WorkerSlot): void {
     const worker = this.#workers.get(slot);
     if (worker === undefined) return;
-    this.#forgetSpares(worker);
+    this.#spares.forgetLanes(worker.lanes);
     this.#workers.drop(worker);
     this.#history.drop(slot);
   }
@@ -98,15 +96,9 @@ class RunIndex implements PrefixIndex {
   clearWorker(slot: WorkerSlot): void {
     const worker = this.#workers.get(slot);
     if (worker === undefined) return;
-    this.#forgetSpares(worker);
+    this.#spares.forgetLanes(worker.lanes);
     this.#workers.clear(worker);
     this.#history.clear(slot);
-  }
-
-  #forgetSpares(worker: WorkerState): void {
-    for (const key of this.#spares.keys()) {
-      if (worker.lanes.includes(Math.floor(key / 2 ** TIER_SHIFT))) this.#spares.delete(key);
-    }
   }
 
   workerOf(slot: WorkerSlot): WorkerId | undefined {
@@ -181,9 +173,10 @@ class RunIndex implements PrefixIndex {
           at = 0;
           continue;
         }
-        same = this.#append(run, record, count - done);
-        if (same === 0) return done;
-        place = this.#appendedAt;
+        place = appendBlocks(tree, run, record, count - done);
+        if (place === 0) return done;
+        run = tree.runOf(place);
+        same = Math.min(count - done, tree.blocksFrom(place));
       }
       if (!this.#hold(worker, tier, place, done, same, moved)) {
         tree.trim(tree.runOf(place));
@@ -195,48 +188,6 @@ class RunIndex implements PrefixIndex {
       this.#heap.words[4 * run + RUN.touched] = this.#stamp;
     }
     return done;
-  }
-
-  /** Place of the first block that `#append()` wrote. */
-  #appendedAt = 0;
-
-  /** Put new blocks behind a run: into its own room, else into a new child. Returns how many; 0 when there is no memory. */
-  #append(run: number, record: number, count: number): number {
-    let w = this.#heap.words;
-    const length = w[4 * run + RUN.length]!;
-    const spare = Math.min(w[4 * run + RUN.room]!, MAX_RUN) - length;
-    if (spare > 0 && w[4 * run + RUN.children] === 0 && (w[4 * run + RUN.flags]! & FLAG_ROOT) === 0) {
-      const fits = Math.min(spare, count);
-      this.#write(w[4 * run + RUN.blocks]! + length, record, fits, run);
-      w[4 * run + RUN.length] = length + fits;
-      return fits;
-    }
-    const fits = Math.min(count, MAX_RUN);
-    const room = fits >= SMALL_STORE ? fits : Math.min(MAX_SPARE, Math.max(SMALL_STORE, 2 * length));
-    const blocks = this.#heap.alloc(room);
-    if (blocks === 0) return 0;
-    const child = this.#tree.newRun(blocks, fits, room, run);
-    if (child === 0) {
-      this.#heap.free(blocks, room);
-      return 0;
-    }
-    this.#write(blocks, record, fits, child);
-    w = this.#heap.words;
-    w[4 * child + RUN.touched] = this.#stamp;
-    if (this.#tree.attach(child)) return fits;
-    this.#tree.discard(child);
-    return 0;
-  }
-
-  #write(place: number, record: number, count: number, run: number): void {
-    const w = this.#heap.words;
-    for (let to = 4 * place, from = 4 * record; to < 4 * (place + count); to += 4, from += 4) {
-      w[to] = w[from]!;
-      w[to + 1] = w[from + 1]!;
-      w[to + 2] = w[from + 2]!;
-      w[to + 3] = run;
-    }
-    this.#appendedAt = place;
   }
 
   /** Let a worker hold placed blocks of one run under the loaded names from `first` on. False when there is no memory. */
@@ -266,33 +217,17 @@ class RunIndex implements PrefixIndex {
           moved.push({ place, tiers });
         }
       }
-      if (isNew && at >= heldFrom && at < heldTo) this.#addSpare(lane, at);
+      if (isNew && at >= heldFrom && at < heldTo) this.#spares.add(lane, at);
     }
     return true;
-  }
-
-  /** The same block under another name: other tokens can spell the same bytes. It is held until the last name goes. */
-  #addSpare(lane: number, place: number): void {
-    const key = lane * 2 ** TIER_SHIFT + place;
-    this.#spares.set(key, (this.#spares.get(key) ?? 0) + 1);
   }
 
   #releasePlace(worker: WorkerState, place: number, tiers: number): void {
     for (let tier = 0; tier < TIERS.length; tier++) {
       if ((tiers & (1 << tier)) === 0) continue;
       const lane = worker.lanes[tier]!;
-      if (this.#spares.size > 0 && this.#useSpare(lane, place)) continue;
-      releaseBlock(this.#tree, lane, place);
+      if (!this.#spares.use(lane, place)) releaseBlock(this.#tree, lane, place);
     }
-  }
-
-  #useSpare(lane: number, place: number): boolean {
-    const key = lane * 2 ** TIER_SHIFT + place;
-    const spares = this.#spares.get(key);
-    if (spares === undefined) return false;
-    if (spares > 1) this.#spares.set(key, spares - 1);
-    else this.#spares.delete(key);
-    return true;
   }
 
   remove(slot: WorkerSlot, names: readonly BlockName[], tier?: Tier): void {

@@ -45,6 +45,13 @@ export class RunTree {
     return this.heap.words[4 * place + 3]!;
   }
 
+  /** Blocks from a place on to the end of its run. */
+  blocksFrom(place: number): number {
+    const w = this.heap.words;
+    const run = w[4 * place + 3]!;
+    return w[4 * run + RUN.blocks]! + w[4 * run + RUN.length]! - place;
+  }
+
   isDead(run: number): boolean {
     return (this.heap.words[4 * run + RUN.flags]! & FLAG_DEAD) !== 0;
   }
