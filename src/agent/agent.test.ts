@@ -91,7 +91,7 @@ describe("createAgent() with engines of its own", () => {
   });
 
   it("reports all engines that cannot start in one error, and keeps the rest", async () => {
-    const bad = ["--exit-after", "5", "--code", "1", "--say"];
+    const bad = ["--never-ready", "--exit-after", "5", "--code", "1", "--say"];
     const agent = await twoEngines({ a: [...bad, "error: invalid argument: --x"] });
     agent.start();
     const engines = await agent.settled();

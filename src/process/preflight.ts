@@ -1,6 +1,7 @@
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { CgnError } from "../core/errors.ts";
 import type { LaunchPlan, PlanPort } from "../core/launch-plan.ts";
 import { findPortHolder, isPortFree } from "./port-holder.ts";
@@ -74,14 +75,32 @@ const exists = (file: string): Promise<boolean> =>
 async function requirePorts({ name, plan, heldPorts }: PreflightInput): Promise<void> {
   const host = new URL(plan.url).hostname.replace(/^\[|\]$/g, "");
   for (const { portName, port } of plan.ports.flatMap(spread)) {
-    if (heldPorts?.has(port) || isDialed(portName, plan.role) || (await isPortFree(host, port))) continue;
-    const holder = await findPortHolder(port);
+    if (heldPorts?.has(port) || isDialed(portName, plan.role)) continue;
+    const found = await waitForPort(host, port);
+    if (found === "free") continue;
+    const { holder } = found;
     const by = holder === undefined ? "another process" : `${holder.command} (pid ${holder.pid})`;
     throw new CgnError(
       "PORT_IN_USE",
       `Cannot start ${name}: port ${port} (${portName}) is in use by ${by}. End that process, or choose another port`,
       { engine: name, port, portName, ...(holder === undefined ? {} : { holder }) },
     );
+  }
+}
+
+/** A port that nobody is seen to hold may be a killed process's last breath: it is looked at again for so long. */
+const DYING_MS = 1_000;
+const LOOK_MS = 50;
+
+async function waitForPort(
+  host: string,
+  port: number,
+): Promise<"free" | { readonly holder: Awaited<ReturnType<typeof findPortHolder>> }> {
+  for (let waited = 0; ; waited += LOOK_MS) {
+    if (await isPortFree(host, port)) return "free";
+    const holder = await findPortHolder(port);
+    if (holder !== undefined || waited >= DYING_MS) return { holder };
+    await setTimeout(LOOK_MS);
   }
 }
 

@@ -71,7 +71,9 @@ describe("supervisePlan() with an engine that does not", () => {
   });
 
   it("gives up on one that exits at once, with its last lines and the attempts of a first start", async () => {
-    const engine = lab.supervise(fakePlan(port, ["--exit-after", "20", "--code", "3", "--say", "boom: no such thing"]));
+    const engine = lab.supervise(
+      fakePlan(port, ["--never-ready", "--exit-after", "20", "--code", "3", "--say", "boom: no such thing"]),
+    );
     engine.start();
     const { at, starts, error } = await engine.settled();
     expect([at, starts, error?.code]).toEqual(["failed", 3, "ENGINE_EXITED"]);
@@ -81,7 +83,15 @@ describe("supervisePlan() with an engine that does not", () => {
 
   it("does not try again what cannot succeed", async () => {
     const engine = lab.supervise(
-      fakePlan(port, ["--exit-after", "5", "--code", "1", "--say", "ModuleNotFoundError: No module named 'vllm'"]),
+      fakePlan(port, [
+        "--never-ready",
+        "--exit-after",
+        "5",
+        "--code",
+        "1",
+        "--say",
+        "ModuleNotFoundError: No module named 'vllm'",
+      ]),
     );
     engine.start();
     const { starts, error } = await engine.settled();
