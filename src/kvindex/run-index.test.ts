@@ -237,7 +237,7 @@ describe("the memory cap", () => {
             naive.clearWorker(twin);
           } else if (kind === 3) {
             // A chain goes on whose blocks may be evicted by now.
-            const more = { text: "more of it".repeat(8), first: text * 1000 + 700, parent: text * 1000 + blocks - 1 };
+            const more = { text: "more of it".repeat(8), first: text * 1000 + 800, parent: text * 1000 + blocks - 1 };
             store(index, slot, more);
             store(naive, twin, more);
           } else {
