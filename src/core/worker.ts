@@ -16,6 +16,8 @@ export interface WorkerTraits {
   readonly stripKvTransferParams?: boolean;
   /** Ignores a wrong `model`, so the router must check names itself. */
   readonly ignoresModelName?: boolean;
+  /** Closes a connection after an answer without saying so: each request takes a new one. */
+  readonly closesConnections?: boolean;
   /** Answers `/tokenize` with chat messages (parity probe). */
   readonly tokenizesChats?: boolean;
 }

@@ -10,6 +10,8 @@ export interface UpstreamRequest {
   readonly body: Uint8Array | undefined;
   /** Longest silence before the answer's head. Default: the pools' own. */
   readonly headersTimeoutMs?: number;
+  /** On a connection of its own, which is closed after it. */
+  readonly fresh?: boolean;
 }
 
 /** What happens to one request, in order: `onHead`, `onData` …, then exactly one of `onEnd` and `onFailure`. */
@@ -54,6 +56,7 @@ export class Upstreams {
       path: request.path,
       headers: request.headers as string[],
       body: (request.body ?? null) as Buffer | null,
+      ...(request.fresh === true ? { reset: true } : {}),
       ...(request.headersTimeoutMs === undefined ? {} : { headersTimeout: request.headersTimeoutMs }),
     };
     try {

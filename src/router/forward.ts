@@ -19,12 +19,17 @@ export interface ForwardPlan {
   readonly dropUsage: boolean;
 }
 
-/** Spell out the request for one worker: its own model name, and what its traits need. All other bytes stay. */
+/**
+ * Spell out the request for one worker: its own model name, and what its traits need. All other bytes stay.
+ *
+ * @param fresh on a new connection: the last one was cut before any answer
+ */
 export function forwardPlan(
   exchange: Exchange,
   subject: Subject,
   request: ReadRequest,
   worker: WorkerInfo,
+  fresh: boolean,
 ): ForwardPlan {
   const { json } = request;
   const prompted = request.kind === "chat" || request.kind === "completion";
@@ -48,6 +53,7 @@ export function forwardPlan(
       path: exchange.target,
       headers,
       body: request.body.length === 0 ? undefined : edited ? spliceMembers(request.body, edits) : request.body,
+      ...(fresh || worker.traits.closesConnections === true ? { fresh: true } : {}),
     },
     fold,
     dropUsage,
@@ -76,28 +82,33 @@ const MAX_ATTEMPTS = 3;
 export class Retries {
   /** Workers that failed this request and are not asked again. */
   readonly tried = new Set<WorkerId>();
+  /** Workers whose connection was cut before any answer: asked once more, on a new one. */
+  readonly renewed = new Set<WorkerId>();
   #attempts = 0;
   #deaths = 0;
 
   /**
    * Note a failed leg.
    *
-   * A worker that died while it worked on a request may have died *of* it: that is risked on one more only. Where there is
-   * no other, a connection that was reset before any answer may have been an idle one that the engine was just closing:
-   * the same worker is asked once more.
+   * A connection that was cut before any answer may have been an idle one that the engine was just closing: the same worker,
+   * with its cache, is asked once more. A worker that died while it worked on a request may have died *of* it: that is risked
+   * on one more only.
    *
    * @param others more ready workers there are
    * @returns may it be tried again?
    */
   again(worker: WorkerId, end: LegEnd & { type: "retry" }, others: number): boolean {
-    this.#attempts++;
     const { kind, phase } = end.failure;
+    if (kind === "reset" && phase === "head" && !this.renewed.has(worker)) {
+      this.renewed.add(worker);
+      return true;
+    }
+    this.#attempts++;
     if (kind === "aborted" || (kind === "timeout" && phase !== "connect")) return false;
     const died = phase !== "connect" && end.held === undefined;
     if (died) this.#deaths++;
     if (this.#attempts >= MAX_ATTEMPTS || this.#deaths > 1) return false;
-    const stale = kind === "reset" && phase === "head" && others === 0;
-    if (!stale) this.tried.add(worker);
-    return stale || others > 0;
+    this.tried.add(worker);
+    return others > 0;
   }
 }

@@ -227,6 +227,21 @@ describe("engines that fail before the first byte", () => {
     expect(inFlight(test)).toEqual([0, 0]);
   });
 
+  // llama.cpp closes connections without saying so: the warm engine was skipped for a cold one.
+  it("an idle connection that is cut: the same worker is asked on a new one", async () => {
+    const test = await rig();
+    test.a.behaviour = test.b.behaviour = "one-a-connection";
+    const nodes = new Set<string | null>();
+    for (let n = 0; n < 6; n++) {
+      const res = await chat(test.url, CHAT);
+      expect(res.status).toBe(200);
+      nodes.add(res.headers.get("x-cgn-node"));
+      await res.text();
+    }
+    expect([...nodes]).toHaveLength(1);
+    expect(inFlight(test)).toEqual([0, 0]);
+  });
+
   it("refused: the next worker answers", async () => {
     const test = await rig();
     await test.a.close();

@@ -98,7 +98,7 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     if (choice === undefined) throw noWorker(core.fleet, group);
     if (record.attempts.length === 0) noteDecision(core, record, choice, core.clock.now() - routed.startedMs);
     noteAttempt(record, choice);
-    const run = await runLeg(core, routed, choice);
+    const run = await runLeg(core, routed, choice, retries.renewed.has(choice.worker.id));
     if (run.end.type !== "retry") return settle(core, exchange, request, question.prompt, record, run);
     core.metrics.legEnded(choice.worker.id, "retried");
     record.attempts.at(-1)!.failed = `${run.end.failure.kind}: ${run.end.failure.message}`;
@@ -110,10 +110,10 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
 }
 
 /** Send to the chosen worker and relay its answer; the booking is given back whatever happens. */
-async function runLeg(core: RouterCore, routed: Routed, choice: Choice): Promise<LegRun> {
+async function runLeg(core: RouterCore, routed: Routed, choice: Choice, fresh: boolean): Promise<LegRun> {
   const { exchange, subject, request, query } = routed;
   const { worker, booking } = choice;
-  const plan = forwardPlan(exchange, subject, request, worker);
+  const plan = forwardPlan(exchange, subject, request, worker, fresh);
   const load = core.loads.of(worker.id);
   const facts = noFacts();
   const sentMs = core.clock.now();

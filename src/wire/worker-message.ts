@@ -13,6 +13,7 @@ const TRAITS = Object.keys({
   foldNonStreaming: 0,
   stripKvTransferParams: 0,
   ignoresModelName: 0,
+  closesConnections: 0,
   tokenizesChats: 0,
 } satisfies Required<Record<keyof WorkerTraits, 0>>) as (keyof WorkerTraits)[];
 

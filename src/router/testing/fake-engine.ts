@@ -6,6 +6,8 @@ export type Behaviour =
   | "answer"
   /** Cut the connection when the request is read. */
   | "reset"
+  /** Answer one request a connection, and cut the connection when a second one comes. */
+  | "one-a-connection"
   /** Cut it after the first events of a stream, or amid a whole answer. */
   | "reset-midway"
   /** End the stream cleanly, but without a finish. */
@@ -42,7 +44,10 @@ const USAGE = { prompt_tokens: 20, completion_tokens: WORDS.length, total_tokens
 
 export async function startFakeEngine(): Promise<FakeEngine> {
   const seen: SeenRequest[] = [];
+  const used = new WeakSet<object>();
   const server = createServer(async (req, res) => {
+    if (engine.behaviour === "one-a-connection" && used.has(req.socket)) return void req.socket.destroy();
+    used.add(req.socket);
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk as Buffer);
     const body = Buffer.concat(chunks).toString();
