@@ -95,20 +95,20 @@ export class Retries {
    * on one more only.
    *
    * @param others more ready workers there are
-   * @returns may it be tried again?
+   * @returns whom to ask now; undefined: give up
    */
-  again(worker: WorkerId, end: LegEnd & { type: "retry" }, others: number): boolean {
+  next(worker: WorkerId, end: LegEnd & { type: "retry" }, others: number): "same" | "other" | undefined {
     const { kind, phase } = end.failure;
     if (kind === "reset" && phase === "head" && !this.renewed.has(worker)) {
       this.renewed.add(worker);
-      return true;
+      return "same";
     }
     this.#attempts++;
-    if (kind === "aborted" || (kind === "timeout" && phase !== "connect")) return false;
+    if (kind === "aborted" || (kind === "timeout" && phase !== "connect")) return undefined;
     const died = phase !== "connect" && end.held === undefined;
     if (died) this.#deaths++;
-    if (this.#attempts >= MAX_ATTEMPTS || this.#deaths > 1) return false;
+    if (this.#attempts >= MAX_ATTEMPTS || this.#deaths > 1) return undefined;
     this.tried.add(worker);
-    return others > 0;
+    return others > 0 ? "other" : undefined;
   }
 }

@@ -54,7 +54,7 @@ export class Relay implements UpstreamHandler, Leg {
   /** The worker is gone, whatever its connection says: a killed engine's socket may stay open. */
   lost(reason: string): void {
     if (!this.#over)
-      this.onFailure({ kind: "reset", phase: this.#sink === undefined ? "head" : "body", message: reason });
+      this.onFailure({ kind: "lost", phase: this.#sink === undefined ? "head" : "body", message: reason });
   }
 
   onHead(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void {

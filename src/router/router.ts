@@ -1,5 +1,6 @@
 import { CgnError, CODES, toCgnError } from "../core/errors.ts";
 import type { MatchQuery } from "../core/prefix-knowledge.ts";
+import type { WorkerInfo } from "../core/worker.ts";
 import { discardBody, readBody } from "../http/body.ts";
 import { sendError } from "../http/error-body.ts";
 import type { Exchange } from "./accept.ts";
@@ -90,10 +91,13 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
   const { exchange, request, question, record } = routed;
   const model = request.model ?? "";
   const retries = new Retries();
+  let only: WorkerInfo | undefined;
   for (;;) {
     if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left before its request was sent", {});
     // From here to the booking nothing waits: the group is the one of this very moment.
-    const group = findGroup(core.fleet, model);
+    const all = findGroup(core.fleet, model);
+    const same = all.ready.filter((worker) => worker.id === only?.id);
+    const group = same.length === 0 ? all : { ...all, ready: same };
     const choice = chooseAndBook(core.chooser, group, question, retries.tried);
     if (choice === undefined) throw noWorker(core.fleet, group);
     if (record.attempts.length === 0) noteDecision(core, record, choice, core.clock.now() - routed.startedMs);
@@ -102,9 +106,9 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     if (run.end.type !== "retry") return settle(core, exchange, request, question.prompt, record, run);
     core.metrics.legEnded(choice.worker.id, "retried");
     record.attempts.at(-1)!.failed = `${run.end.failure.kind}: ${run.end.failure.message}`;
-    if (!retries.again(choice.worker.id, run.end, others(core, model, choice, retries))) {
-      return giveUp(core, exchange, record, choice, run.end);
-    }
+    const next = retries.next(choice.worker.id, run.end, others(core, model, choice, retries));
+    if (next === undefined) return giveUp(core, exchange, record, choice, run.end);
+    only = next === "same" ? choice.worker : undefined;
     core.metrics.retried(model, run.end.failure.kind);
   }
 }
