@@ -13,8 +13,8 @@ export interface HttpServerOptions {
   readonly headersTimeoutMs?: number;
   /** How long for headers and body together. Default 300 s. */
   readonly requestTimeoutMs?: number;
-  /** Larger declared bodies are refused before `100 Continue`. */
-  refuse?(req: IncomingMessage): CgnError | undefined;
+  /** Answers what can be refused by its head, before `100 Continue`; true when it did. The connection is closed then. */
+  refuse?(req: IncomingMessage, res: ServerResponse): boolean;
 }
 
 export interface HttpServer {
@@ -52,8 +52,9 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
   });
   server.on("request", handle);
   server.on("checkContinue", (req, res) => {
-    const refused = options.refuse?.(req);
-    if (refused !== undefined) return sendError(res, refused, { connection: "close" });
+    res.setHeader("connection", "close");
+    if (options.refuse?.(req, res) === true) return;
+    res.removeHeader("connection");
     res.writeContinue();
     handle(req, res);
   });

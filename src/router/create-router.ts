@@ -4,6 +4,7 @@ import type { Log } from "../core/log.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
 import { declaredTooLarge } from "../http/body.ts";
+import { sendError } from "../http/error-body.ts";
 import { type HttpServer, startHttpServer } from "../http/server.ts";
 import { DEFAULT_TIMEOUTS, Upstreams, type UpstreamTimeouts } from "../http/upstream.ts";
 import type { Policy } from "../routing/decision.ts";
@@ -80,7 +81,12 @@ export function createRouter(options: RouterOptions): Router {
         name: "router",
         listen: settings.listenHttp,
         handle: (req, res) => serve(core, accept(req, res, options.clock.now())),
-        refuse: (req) => declaredTooLarge(req, settings.maxBodyBytes),
+        refuse(req, res) {
+          const error = declaredTooLarge(req, settings.maxBodyBytes);
+          if (error === undefined) return false;
+          sendError(res, error, { "x-request-id": accept(req, res, options.clock.now()).id });
+          return true;
+        },
       });
       try {
         const handle = createAdmin({

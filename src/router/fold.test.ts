@@ -110,6 +110,8 @@ describe("canFold()", () => {
     expect(canFold({ return_tokens: true })).toBe(false);
     expect(canFold({ stream_options: {} })).toBe(false);
     expect(canFold({ stream: true })).toBe(false);
+    // A begun answer came back without its beginning.
+    expect(canFold({ messages: [{ role: "user" }, { role: "assistant", content: "Red," }] })).toBe(false);
   });
 });
 

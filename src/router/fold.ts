@@ -23,7 +23,14 @@ export function canFold(request: Readonly<Json>): boolean {
   const { prompt } = request;
   // Several prompts in one request: their usage is summed in ways of the engine's own.
   if (Array.isArray(prompt) && !prompt.every((p) => typeof p === "number")) return false;
+  if (endsWithAssistant(request["messages"])) return false;
   return NOT_FOLDABLE.every((key) => request[key] === undefined);
+}
+
+/** llama-server puts the begun answer in front of a whole one, but not of a stream (seen on xllamacpp 2026.10). */
+function endsWithAssistant(messages: unknown): boolean {
+  const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
+  return isObject(last) && last["role"] === "assistant";
 }
 
 /**

@@ -163,6 +163,8 @@ function requireEndpoint(exchange: Exchange): NonNullable<ReturnType<typeof find
     throw new CgnError("ROUTE_NOT_FOUND", message, { path });
   }
   if (endpoint.method === undefined || endpoint.method === method) return endpoint;
+  // Node leaves the body of an answer to HEAD out.
+  if (endpoint.method === "GET" && method === "HEAD") return endpoint;
   res.setHeader("allow", endpoint.method);
   throw new CgnError("METHOD_NOT_ALLOWED", `Cannot ${method} ${path}: it takes ${endpoint.method} only`, {
     method,

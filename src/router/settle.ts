@@ -30,9 +30,10 @@ export interface Settler {
 /** How a request ended, for metrics and the decision log. */
 export function outcomeOf(end: LegEnd, facts: AnswerFacts): Outcome {
   if (end.type === "left") return "cancelled";
-  if (end.type !== "complete" || facts.error !== undefined) return "upstream_error";
-  if (end.status >= 500) return "upstream_error";
-  return end.status >= 400 ? "client_error" : "ok";
+  if (end.type !== "complete") return "upstream_error";
+  // An engine's own word about the request; 501 is one too: what was asked is not enabled there.
+  if ((end.status >= 400 && end.status < 500) || end.status === 501) return "client_error";
+  return end.status >= 500 || facts.error !== undefined ? "upstream_error" : "ok";
 }
 
 /** Learn from a leg that is over, tell the index, and write down what came of the decision. */
