@@ -55,18 +55,19 @@ function watchSignals(): AbortController {
   return controller;
 }
 
-/** A reader that went away (`cgn table | head`) is no failure. */
-function quietBrokenPipe(): void {
+/** A reader that went away (`cgn table | head`) is no failure; output that cannot be written (a full disk) is one. */
+function watchOutput(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (e: NodeJS.ErrnoException) => {
       if (e.code === "EPIPE") process.exit(0);
-      throw e;
+      if (stream === process.stdout) process.stderr.write(`cgn: Cannot write the output: ${e.message}\n`);
+      process.exit(1);
     });
   }
 }
 
 export async function main(argv: readonly string[]): Promise<void> {
-  quietBrokenPipe();
+  watchOutput();
   const stop = watchSignals();
   const cli: CliContext = {
     out: (text) => void process.stdout.write(`${text}\n`),
@@ -85,5 +86,8 @@ export async function main(argv: readonly string[]): Promise<void> {
     process.exitCode = exit;
   }
   // Sockets of a command that failed half-way must not keep the process; output is flushed first.
-  process.stdout.write("", () => process.exit(process.exitCode));
+  process.stdout.write("", (error) => {
+    // What went wrong with the output itself is told by its `error` event, which comes after this.
+    if (error === undefined || error === null) process.exit(process.exitCode);
+  });
 }
