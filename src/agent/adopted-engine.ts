@@ -1,18 +1,29 @@
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { WorkerInfo, WorkerState } from "../core/worker.ts";
 import type { EngineProbe } from "../engines/engine.ts";
+import { Health, type Verdict } from "../process/health.ts";
 import { probeHttp } from "../process/probe.ts";
 import type { EngineDeps } from "./engine-deps.ts";
 import type { EngineStatus, ManagedEngine } from "./engine-status.ts";
 import { pause, waitIdle } from "./idle.ts";
 
 const PROBE_TIMEOUT_MS = 8_000;
+/** The same for an engine that was ready: as for our own (`process/plan-supervisor.ts`). */
+const ANSWER_MS = 3_000;
 const ASK_TIMEOUT_MS = 4_000;
 /** Looks while it is not there: often at first, so that a start is noticed. */
 const AWAY_EVERY_MS = 1_000;
+/** After a look without an answer the next one follows soon. */
+const SILENT_EVERY_MS = 500;
 
 /** What a running engine says about itself; absent where it does not. */
 type Told = Pick<WorkerInfo, "models"> & Partial<Pick<WorkerInfo, "kv" | "blockTokens" | "maxModelTokens">>;
+
+interface Answers {
+  readonly told: Told;
+  /** It refused to say something without an API key. */
+  readonly wantsKey: boolean;
+}
 
 /**
  * An engine that somebody else starts: looked at every heartbeat, asked what it is each time it appears.
@@ -26,6 +37,9 @@ export function adoptedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
   let worker: WorkerInfo = { ...described, reason: "not asked yet" };
   let cordoned = false;
   let startTime: string | undefined;
+  const health = new Health();
+  /** It is out for its silence, and still the same process as far as anyone knows. */
+  let hung = false;
   let wake = (): void => {};
   const firstLook = new Promise<void>((resolve) => (wake = resolve));
 
@@ -39,52 +53,83 @@ export function adoptedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
   });
   const become = (state: WorkerState, reason: string, told?: Told): void => {
     const back = state === "ready" && worker.state !== "ready";
-    const epoch = back ? Math.max(worker.epoch + 1, Math.floor(clock.wall() / 1_000)) : worker.epoch;
+    const epoch = back && !hung ? Math.max(worker.epoch + 1, Math.floor(clock.wall() / 1_000)) : worker.epoch;
     worker = { ...worker, ...told, state, reason, epoch };
     deps.onChange(status());
   };
 
-  const look = async (): Promise<void> => {
-    const { path, method, body } = plan.ready;
+  /** One look, and what it says. A ready engine (or one that hangs) has less time for its answer. */
+  const ask = async (): Promise<{ readonly verdict: Verdict; readonly status: number; readonly path: string }> => {
+    const { verdict, answerMs = ANSWER_MS, alivePath } = engine.probe.ready;
+    const known = worker.state === "ready" || hung;
+    const { method, body } = plan.ready;
+    const alive = known && deps.probeUrl === undefined ? alivePath : undefined;
+    const path = alive ?? plan.ready.path;
+    const computes = deps.probeUrl === undefined && alive === undefined;
     const reply = await probeHttp({
       url: deps.probeUrl ?? `${settings.url}${path}`,
-      timeoutMs: PROBE_TIMEOUT_MS,
-      ...(method === undefined || deps.probeUrl !== undefined ? {} : { method }),
-      ...(body === undefined || deps.probeUrl !== undefined ? {} : { body }),
+      timeoutMs: known ? answerMs : PROBE_TIMEOUT_MS,
+      ...(computes && method !== undefined ? { method } : {}),
+      ...(computes && body !== undefined ? { body } : {}),
     });
-    // A busy engine may be late with its answer; only a worker that was never seen is down for it.
-    if (end.signal.aborted || (reply.timedOut && worker.state === "ready")) return;
-    const verdict = engine.probe.ready.verdict(reply);
+    const { status } = reply;
+    if (reply.unasked) return { verdict: "unasked", status, path };
+    if (reply.timedOut) return { verdict: "silent", status, path };
+    return { verdict: alive !== undefined && status > 0 ? "ready" : verdict(reply), status, path };
+  };
+
+  const look = async (): Promise<void> => {
+    const askedMs = clock.now();
+    const { verdict, status, path } = await ask();
+    if (end.signal.aborted || verdict === "unasked") return;
+    const found = health.judge(verdict, false, askedMs, clock.now());
+    if (verdict === "silent" && (worker.state === "ready" || hung)) {
+      // A busy engine may be late with its answer.
+      if (found?.event !== "probe-hung" || hung) return;
+      hung = true;
+      return become("down", found.why ?? "");
+    }
     if (verdict !== "ready") {
-      const at = reply.status === 0 ? `nothing answers at ${settings.url}` : `it answers ${reply.status} to ${path}`;
-      if (worker.state !== "down") log.warn("engine is not ready", { reason: at });
+      const silent = status === 0 ? `nothing answers at ${settings.url}` : `it answers ${status} to ${path}`;
+      if (worker.state !== "down") log.warn("engine is not ready", { reason: silent });
       startTime = undefined;
-      return become("down", at);
+      hung = false;
+      return become("down", silent);
     }
     const seen = await readStartTime(settings.url, engine.probe);
     const restarted = startTime !== undefined && seen !== undefined && seen !== startTime;
     startTime = seen ?? startTime;
+    if (restarted) hung = false;
     if (worker.state === "ready" && !restarted) return;
     if (restarted) become("down", "it was restarted");
     await meet();
+    hung = false;
   };
 
   const meet = async (): Promise<void> => {
-    const told = await askEngine(described, engine.probe, settings.url);
+    const { told, wantsKey } = await askEngine(described, engine.probe, settings.url);
     if (end.signal.aborted) return;
-    if (told.models.length === 0) return become("down", "it does not say which model it serves; set its model");
+    if (told.models.length === 0) {
+      const why = wantsKey ? "it asks for an API key (401)" : "it does not say which model it serves";
+      return become("down", `${why}; set its model`);
+    }
     log.info("engine is ready", { url: settings.url, models: told.models });
+    if (wantsKey) {
+      const remedy = "Write its model and kv_events, and [kv].block_size_tokens, or let it answer without a key";
+      log.warn(`engine asks for an API key (401): what it does not tell without one stays unknown. ${remedy}`);
+    }
     become("ready", "ready", told);
   };
 
   const watch = async (): Promise<void> => {
     // A probe that computes is not asked of a ready engine more often than each tenth heartbeat.
-    const slow = plan.ready.method === "POST" ? 10 : 1;
+    const slow = plan.ready.method === "POST" && engine.probe.ready.alivePath === undefined ? 10 : 1;
     while (!end.signal.aborted) {
       await look().catch((err: unknown) => log.warn("engine could not be looked at", { err }));
       wake();
       const ready = worker.state === "ready";
-      await pause(clock, ready ? deps.agent.heartbeatMs * slow : AWAY_EVERY_MS, end.signal);
+      const often = health.isSilent ? SILENT_EVERY_MS : deps.agent.heartbeatMs * slow;
+      await pause(clock, ready ? often : AWAY_EVERY_MS, end.signal);
     }
   };
 
@@ -111,10 +156,12 @@ export function adoptedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
 }
 
 /** Ask for models, block size and event sources. What the configuration says wins. */
-async function askEngine(described: WorkerInfo, probe: EngineProbe, url: string): Promise<Told> {
+async function askEngine(described: WorkerInfo, probe: EngineProbe, url: string): Promise<Answers> {
+  let wantsKey = false;
   const text = async (path: string | undefined): Promise<string | undefined> => {
     if (path === undefined) return undefined;
     const { status, body } = await probeHttp({ url: `${url}${path}`, timeoutMs: ASK_TIMEOUT_MS });
+    if (status === 401 || status === 403) wantsKey = true;
     return status === 200 ? body : undefined;
   };
   const [list, blocks, sources] = await Promise.all(
@@ -126,12 +173,13 @@ async function askEngine(described: WorkerInfo, probe: EngineProbe, url: string)
   const host = new URL(url).hostname;
   const [kv] =
     described.kv.type === "events" || sources === undefined ? [] : (probe.kvSources?.parse(sources, host) ?? []);
-  return {
+  const told: Told = {
     models: described.models.length > 0 ? described.models : served.map(({ id }) => id),
     ...(described.maxModelTokens !== undefined || limit === undefined ? {} : { maxModelTokens: limit }),
     ...(described.blockTokens !== undefined || blockTokens === undefined ? {} : { blockTokens }),
     ...(kv === undefined ? {} : { kv }),
   };
+  return { told, wantsKey };
 }
 
 /** When the engine's process says that it started, as text; undefined where it does not. */

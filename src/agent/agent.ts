@@ -42,6 +42,8 @@ export interface Agent {
   /** Settles once each engine is ready or has failed (adopted ones: was asked once). See `startupError()`. */
   settled(): Promise<readonly EngineStatus[]>;
   status(): readonly EngineStatus[];
+  /** The API key that an engine was started with, for questions of this process to it. A secret: never announced. */
+  apiKey(id: WorkerId): string | undefined;
   /** Called after each change of an engine, and with its progress while it loads; the result ends it. */
   subscribe(listener: (engine: EngineStatus) => void): () => void;
   /**
@@ -95,6 +97,7 @@ export function createAgent(options: AgentOptions): Agent {
       return status();
     },
     status,
+    apiKey: (id) => managed.get(id)?.apiKey,
     subscribe(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);

@@ -43,6 +43,8 @@ export interface ManagedEngine {
   /** Leave it running and look away. */
   release(): Promise<void>;
   status(): EngineStatus;
+  /** What its launch made it ask of everyone. A secret. */
+  readonly apiKey?: string;
 }
 
 /** Each worker state as a metric label. */

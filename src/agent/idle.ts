@@ -9,6 +9,8 @@ export interface IdleInput {
   /** Requests on the worker, where a router of this process knows. Else the engine's own figures are read. */
   readonly inflight?: () => number;
   readonly signal: AbortSignal;
+  /** The key that the engine asks for, where it is known. */
+  readonly apiKey?: string;
 }
 
 const EVERY_MS = 100;
@@ -25,10 +27,14 @@ export async function waitIdle(input: IdleInput): Promise<void> {
   }
 }
 
-async function requestsOn({ url, probe, inflight }: IdleInput): Promise<number | undefined> {
+async function requestsOn({ url, probe, inflight, apiKey }: IdleInput): Promise<number | undefined> {
   if (inflight !== undefined) return inflight();
   if (probe.metrics === undefined) return undefined;
-  const { status, body } = await probeHttp({ url: `${url}${probe.metrics.path}`, timeoutMs: 2_000 });
+  const { status, body } = await probeHttp({
+    url: `${url}${probe.metrics.path}`,
+    timeoutMs: 2_000,
+    ...(apiKey === undefined ? {} : { apiKey }),
+  });
   if (status !== 200) return undefined;
   const { running, waiting = 0 } = probe.metrics.parse(body);
   return running === undefined ? undefined : running + waiting;

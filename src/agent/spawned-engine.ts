@@ -4,6 +4,7 @@ import type { StateName } from "../process/lifecycle.ts";
 import { type PlanSupervisor, supervisePlan } from "../process/plan-supervisor.ts";
 import type { ProcessStatus } from "../process/supervisor.ts";
 import type { EngineDeps } from "./engine-deps.ts";
+import { engineKey } from "./engine-key.ts";
 import type { EngineStatus, ManagedEngine } from "./engine-status.ts";
 import { waitIdle } from "./idle.ts";
 
@@ -24,6 +25,8 @@ const STATE: Readonly<Record<StateName, WorkerState>> = {
 export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: EngineDeps): ManagedEngine {
   const { settings, engine, clock, log, agent } = deps;
   const url = settings.url;
+  const apiKey = engineKey(engine.probe, plan, deps.env);
+  const { answerMs, alivePath } = engine.probe.ready;
   let cordoned = false;
   let loadedRun = 0;
   const idle = (signal: AbortSignal): Promise<void> => {
@@ -34,6 +37,7 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
       clock,
       signal,
       ...(inflight === undefined ? {} : { inflight: () => inflight(described.id) }),
+      ...(apiKey === undefined ? {} : { apiKey }),
     });
   };
   const supervisor: PlanSupervisor = supervisePlan(
@@ -46,6 +50,8 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
       env: deps.env,
       logDir: agent.logDir,
       ...(deps.probeUrl === undefined ? {} : { probeUrl: deps.probeUrl }),
+      ...(answerMs === undefined ? {} : { answerMs }),
+      ...(alivePath === undefined ? {} : { alivePath }),
       ...(agent.keepEngines ? { keepIn: agent.stateDir } : {}),
       ...(deps.policy === undefined ? {} : { policy: deps.policy }),
     },
@@ -113,6 +119,7 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
     stop: () => supervisor.stop(),
     release: () => supervisor.release(),
     status,
+    ...(apiKey === undefined ? {} : { apiKey }),
   };
 }
 

@@ -112,6 +112,13 @@ export interface EngineProbe {
     readonly method?: "GET" | "POST";
     readonly body?: string;
     verdict(reply: ProbeReply): "ready" | "loading" | "failed";
+    /** How long a ready engine under load may take for the answer, in milliseconds; default 3,000. */
+    readonly answerMs?: number;
+    /**
+     * Asked with GET of an engine that was ready, in place of a probe that computes: any answer at all shows that it is not
+     * hung.
+     */
+    readonly alivePath?: string;
   };
   readonly metrics?: { readonly path: string; parse(text: string): EngineLoad };
   readonly models?: {
@@ -128,6 +135,8 @@ export interface EngineProbe {
   /** Where the engine tells its block size. */
   readonly blockTokens?: { readonly path: string; parse(body: string): number | undefined };
   readonly version?: { readonly path: string; parse(body: string): string | undefined };
+  /** How an engine is given the key that it then asks of everyone: flags of its command line, and variables it reads. */
+  readonly apiKey?: { readonly flags: readonly string[]; readonly variables: readonly string[] };
 }
 
 /** What may be known of a running engine from its launch. */

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { exitCause } from "./exit-cause.ts";
 
 describe("exitCause()", () => {
-  // Lines of real engines: vLLM 0.32, llama-server (October 2026), mlx-lm 0.32.2, Python 3.12.
+  // In the engines' words; which of them were seen on running engines stands in exit-cause.ts.
   it.each([
     ["error: invalid argument: --x", 1, "arguments", true],
     ["vllm: error: unrecognized arguments: --disable-log-requests", 2, "arguments", true],

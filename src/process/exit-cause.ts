@@ -1,5 +1,6 @@
-import { CgnError, type Code } from "../core/errors.ts";
+import { CgnError, type Code, isCgnError, toCgnError } from "../core/errors.ts";
 import { formatDurationMs } from "../core/units.ts";
+import { shortageOf } from "./shortage.ts";
 import type { Exit } from "./spawn.ts";
 
 /** What an engine's last lines tell about its end. Short and stable: it is a metric label. */
@@ -21,8 +22,10 @@ interface Known extends Omit<ExitCause, "what"> {
 
 /**
  * Exit codes do not tell a crash from a stop (vLLM exits 0 after its EngineCore was killed; SGLang's parent kills itself), so
- * causes are read in the log. Lines seen on vLLM 0.32, SGLang 0.5.23, llama-server (October 2026), mlx-lm 0.32.2.
- * The first that matches wins; `$1` in `what` is the pattern's first group.
+ * causes are read in the log. Seen on running engines: `No module named`, the refused arguments, `failed to load model`, and
+ * llama-server's words for a port in use. The rest (hub errors, GPU memory, a dead engine core, a port in use on Python) is how
+ * the engines and their libraries are known to put it; it was not provoked here. The first that matches wins; `$1` in `what` is
+ * the pattern's first group.
  */
 const KNOWN: readonly Known[] = [
   {
@@ -124,6 +127,28 @@ export function notReadyError(name: string, afterMs: number | undefined, output:
     ...(afterMs === undefined ? {} : { afterMs }),
   }) as CgnError;
 }
+
+/** The error of a process that could not be made, with what would help. */
+export function startError(name: string, error: unknown): CgnError {
+  const shortage = shortageOf(error);
+  if (shortage === undefined || isCgnError(error)) return toCgnError(error);
+  const { what, limit } = SHORT_OF[shortage] ?? { what: "resources", limit: "this host's limits" };
+  const said = error instanceof Error ? error.message : String(error);
+  return new CgnError(
+    "ENGINE_NOT_READY",
+    `Cannot start ${name}: no ${what} left for its process (${said}). Raise ${limit}`,
+    { engine: name, cause: shortage },
+    { cause: error },
+  ) as CgnError;
+}
+
+const FILES = { what: "file descriptors", limit: "the limit on open files (ulimit -n, LimitNOFILE of the unit)" };
+const SHORT_OF: Readonly<Record<string, { readonly what: string; readonly limit: string }>> = {
+  EMFILE: FILES,
+  ENFILE: { what: "file descriptors", limit: "the host's limit on open files (fs.file-max)" },
+  EAGAIN: { what: "processes", limit: "the limit on processes (ulimit -u, TasksMax of the unit)" },
+  ENOMEM: { what: "memory", limit: "the memory that it may use, or free some" },
+};
 
 /** The last lines of a process and where the rest is. */
 export interface OutputView {

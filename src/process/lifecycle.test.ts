@@ -7,6 +7,7 @@ const POLICY: Policy = {
   drainMs: 0,
   graceMs: 500,
   sickMs: 300,
+  hungMs: 900,
   stableMs: 5_000,
   backoffMs: 100,
   backoffMaxMs: 2_000,
@@ -88,6 +89,14 @@ describe("step()", () => {
     expect(state).toMatchObject({ at: "backoff" });
   });
 
+  it("takes a hung engine out, back in when it answers, and kills it when it stays silent for longer", () => {
+    // Broke: an engine that was stopped (SIGSTOP) stayed ready for ever, and requests went on to it.
+    expect(run("start probe-ok probe-hung probe-hung probe-ok").effects).toEqual(["spawn", "admit", "evict", "admit"]);
+    const { state, effects } = run("start@0 probe-ok probe-hung@10 tick@310 tick@910 exit@911");
+    expect(effects).toEqual(["spawn", "admit", "evict", "sigkill"]);
+    expect(state).toMatchObject({ at: "backoff" });
+  });
+
   it("kills the group of an engine whose guard is lost", () => {
     expect(run("start probe-ok lost exit")).toMatchObject({
       state: { at: "backoff" },
@@ -100,7 +109,18 @@ describe("step()", () => {
   });
 });
 
-const EVENTS: readonly Event[] = ["start", "probe-ok", "probe-bad", "exit", "fatal", "lost", "stop", "drained", "tick"];
+const EVENTS: readonly Event[] = [
+  "start",
+  "probe-ok",
+  "probe-bad",
+  "probe-hung",
+  "exit",
+  "fatal",
+  "lost",
+  "stop",
+  "drained",
+  "tick",
+];
 
 const policies = fc.record({
   readyMs: fc.integer({ min: 1, max: 2_000 }),
@@ -108,6 +128,7 @@ const policies = fc.record({
   graceMs: fc.integer({ min: 0, max: 1_000 }),
   secondTermMs: fc.integer({ min: 1, max: 500 }),
   sickMs: fc.integer({ min: 0, max: 500 }),
+  hungMs: fc.integer({ min: 0, max: 1_000 }),
   stableMs: fc.integer({ min: 0, max: 5_000 }),
   backoffMs: fc.integer({ min: 1, max: 500 }),
   backoffMaxMs: fc.constant(2_000),

@@ -1,5 +1,5 @@
 //  stopped ─start▶ starting ─probe-ok▶ ready ─stop▶ (draining ▶) stopping ─exit▶ stopped
-//  ready ─probe-bad▶ sick ─probe-ok▶ ready; sick ─overdue▶ killing
+//  ready ─probe-bad, probe-hung▶ sick ─probe-ok▶ ready; sick ─overdue▶ killing
 //  starting ─overdue▶ killing; starting, sick, killing, ready ─exit▶ backoff ─due▶ starting
 //  anything that runs ─exit▶ failed when no attempt is left; fatal ▶ failed at once
 
@@ -26,9 +26,20 @@ export type StateName = State["at"];
 
 /**
  * What happened. `exit`: the whole process group is gone. `fatal`: it ended, or could not be started, and a second try
- * cannot help. `lost`: its guard is gone. `drained`: no request is left on it. `tick`: time passed.
+ * cannot help. `probe-bad`: it says itself that it cannot serve. `probe-hung`: it has said nothing for too long. `lost`: its
+ * guard is gone. `drained`: no request is left on it. `tick`: time passed.
  */
-export type Event = "start" | "probe-ok" | "probe-bad" | "exit" | "fatal" | "lost" | "stop" | "drained" | "tick";
+export type Event =
+  | "start"
+  | "probe-ok"
+  | "probe-bad"
+  | "probe-hung"
+  | "exit"
+  | "fatal"
+  | "lost"
+  | "stop"
+  | "drained"
+  | "tick";
 
 /** What the supervisor must do next, in order. `sigterm` goes to the leader, `sigkill` to the whole group. */
 export type Effect = "spawn" | "sigterm" | "sigkill" | "admit" | "evict";
@@ -44,6 +55,8 @@ export interface Policy {
   readonly secondTermMs?: number;
   /** How long a running engine may say that it is unwell before it is killed and started again. */
   readonly sickMs: number;
+  /** The same for one that says nothing at all: longer, for a busy one may come back. */
+  readonly hungMs: number;
   /** After this long in `ready` its past attempts are forgiven. */
   readonly stableMs: number;
   /** Wait before the second attempt is about twice this; it doubles up to `backoffMaxMs`. */
@@ -124,7 +137,8 @@ function stepRunning(s: Running, e: Event, due: boolean, now: number, p: Policy,
   }
   if (e === "lost") return [killing(s.attempt, true, false, now)[0], ...evict, "sigkill"];
   if (s.at === "ready") {
-    return e === "probe-bad" ? [{ at: "sick", attempt: s.attempt, by: now + p.sickMs }, "evict"] : [s];
+    if (e !== "probe-bad" && e !== "probe-hung") return [s];
+    return [{ at: "sick", attempt: s.attempt, by: now + (e === "probe-hung" ? p.hungMs : p.sickMs) }, "evict"];
   }
   if (e === "probe-ok") return [{ at: "ready", attempt: s.attempt, stableAt: now + p.stableMs }, "admit"];
   return due ? killing(s.attempt, true, false, now) : [s];

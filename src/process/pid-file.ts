@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { isShortage } from "./shortage.ts";
 import { endGroup, isThere, processStat, signalProcess } from "./signals.ts";
 import type { Exit, ProcessHandle } from "./spawn.ts";
 
@@ -22,12 +23,16 @@ export function writePidFile(path: string, kept: KeptProcess): void {
   renameSync(`${path}.new`, path);
 }
 
-/** The process of a pid file, if that very process still runs; else undefined, and the stale file is removed. */
+/**
+ * The process of a pid file, if that very process still runs; else undefined, and the stale file is removed.
+ * @throws Error (errno) when that cannot be looked at for want of a file descriptor
+ */
 export function readPidFile(path: string): KeptProcess | undefined {
   try {
     const kept = JSON.parse(readFileSync(path, "utf8")) as KeptProcess;
     if (Number.isInteger(kept.pid) && kept.pid > 1 && processStartTime(kept.pid) === kept.startTime) return kept;
-  } catch {
+  } catch (error) {
+    if (isShortage(error)) throw error;
     // No file, or not ours: the same as none.
   }
   rmSync(path, { force: true });
@@ -42,7 +47,10 @@ export function launchFingerprint(argv: readonly string[], env: Readonly<Record<
     .digest("hex");
 }
 
-/** The kernel's start time of a process; undefined when there is none, or only a zombie. */
+/**
+ * The kernel's start time of a process; undefined when there is none, or only a zombie.
+ * @throws Error (errno) when it cannot be looked at for want of a file descriptor
+ */
 export function processStartTime(pid: number): string | undefined {
   try {
     if (process.platform === "linux") {
@@ -51,8 +59,18 @@ export function processStartTime(pid: number): string | undefined {
     }
     const said = execFileSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], { encoding: "utf8" }).trim();
     return said === "" || said.startsWith("Z") ? undefined : said.replace(/^\S+\s+/, "");
-  } catch {
+  } catch (error) {
+    if (isShortage(error)) throw error;
     return undefined;
+  }
+}
+
+/** Is it that process? One that cannot be looked at now is taken for running. */
+function stillRuns({ pid, startTime }: KeptProcess): boolean {
+  try {
+    return processStartTime(pid) === startTime;
+  } catch {
+    return true;
   }
 }
 
@@ -63,7 +81,7 @@ const WATCH_MS = 300;
 export function adoptProcess(kept: KeptProcess): ProcessHandle {
   let released = false;
   const exited = (async (): Promise<Exit> => {
-    while (!released && processStartTime(kept.pid) === kept.startTime) {
+    while (!released && stillRuns(kept)) {
       await new Promise((resolve) => setTimeout(resolve, WATCH_MS));
     }
     if (released) return new Promise(() => {});
@@ -86,7 +104,7 @@ export async function endKept(kept: KeptProcess, graceMs: number): Promise<void>
   signalProcess(kept.pid, "SIGTERM");
   for (let waited = 0; waited < graceMs && isThere(kept.pid); waited += 100) {
     await new Promise((resolve) => setTimeout(resolve, 100));
-    if (processStartTime(kept.pid) !== kept.startTime) break;
+    if (!stillRuns(kept)) break;
   }
   await endGroup(kept.pid);
 }

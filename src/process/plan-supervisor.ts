@@ -3,11 +3,12 @@ import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { CgnError } from "../core/errors.ts";
 import type { LaunchPlan, PlanFile, PlanSidecar } from "../core/launch-plan.ts";
+import type { Verdict } from "./health.ts";
 import type { Policy } from "./lifecycle.ts";
 import { preflight, requireCommand } from "./preflight.ts";
 import { type HttpReply, probeHttp } from "./probe.ts";
 import { resolveEnv } from "./secret-env.ts";
-import { type ProcessSpec, type ProcessStatus, Supervisor, type SupervisorDeps, type Verdict } from "./supervisor.ts";
+import { type ProcessSpec, type ProcessStatus, Supervisor, type SupervisorDeps } from "./supervisor.ts";
 
 /** One launch plan to keep running on this host. */
 export interface PlanSpec {
@@ -17,6 +18,12 @@ export interface PlanSpec {
   readonly verdict: (reply: HttpReply) => "ready" | "loading" | "failed";
   /** Wins over the plan's URL and path: `[agent].ready_probe_url`. Any 2xx is ready then. */
   readonly probeUrl?: string;
+  /** How long a ready engine may take for an answer before the look counts as silent, in milliseconds. Default 3,000. */
+  readonly answerMs?: number;
+  /** Asked of a ready engine in place of a readiness probe that computes: any answer at all shows that it is not hung. */
+  readonly alivePath?: string;
+  /** Milliseconds between looks at a ready engine. Default 5,000. */
+  readonly healthEveryMs?: number;
   /** How long requests may end before SIGTERM, for engines that cut them on it. */
   readonly drainGraceMs: number;
   readonly drained?: (signal: AbortSignal) => Promise<void>;
@@ -43,13 +50,15 @@ export interface PlanSupervisor {
 }
 
 const MAX_LOG_BYTES = 32 * 1024 * 1024;
-const PROBE_TIMEOUT_MS = 8_000;
+const LOAD_PROBE_TIMEOUT_MS = 8_000;
+const ANSWER_MS = 3_000;
 /** SGLang's `/health` runs a one-token request each time, so not more often. */
 const HEALTH_EVERY_MS = 5_000;
 const SIDECAR_GRACE_MS = 5_000;
 
 const POLICY: Omit<Policy, "readyMs" | "drainMs" | "graceMs"> = {
   sickMs: 30_000,
+  hungMs: 60_000,
   stableMs: 60_000,
   backoffMs: 250,
   backoffMaxMs: 30_000,
@@ -82,8 +91,10 @@ export function supervisePlan(spec: PlanSpec, deps: SupervisorDeps): PlanSupervi
         await writePlanFiles(plan.files);
         await startSidecars(sidecars);
       },
-      check: () => checkEngine(spec),
-      ...(plan.ready.method === "POST" ? {} : { healthEveryMs: HEALTH_EVERY_MS }),
+      check: (loading) => (loading ? checkLoading(spec) : checkRunning(spec)),
+      ...(plan.ready.method === "POST" && spec.alivePath === undefined
+        ? {}
+        : { healthEveryMs: spec.healthEveryMs ?? HEALTH_EVERY_MS }),
       policy: planPolicy(spec),
       ...(spec.drained === undefined ? {} : { drained: spec.drained }),
     },
@@ -161,15 +172,32 @@ async function startSidecars(sidecars: readonly Supervisor[]): Promise<void> {
   }
 }
 
-async function checkEngine({ plan, verdict, probeUrl }: PlanSpec): Promise<Verdict> {
+async function checkLoading(spec: PlanSpec): Promise<Verdict> {
+  const { method, timeoutMs } = spec.plan.ready;
+  // A probe that computes waits for the load: to cut it would leave one more request behind at each look.
+  const reply = await probeReady(spec, method === "POST" ? timeoutMs : LOAD_PROBE_TIMEOUT_MS);
+  return judgeReply(spec, reply);
+}
+
+async function checkRunning(spec: PlanSpec): Promise<Verdict> {
+  const { plan, alivePath, answerMs = ANSWER_MS } = spec;
+  if (alivePath === undefined || spec.probeUrl !== undefined) return judgeReply(spec, await probeReady(spec, answerMs));
+  const reply = await probeHttp({ url: plan.url + alivePath, timeoutMs: answerMs });
+  return reply.status > 0 ? "ready" : judgeReply(spec, reply);
+}
+
+function probeReady({ plan, probeUrl }: PlanSpec, timeoutMs: number): Promise<HttpReply> {
   const { path, method, body } = plan.ready;
-  const reply = await probeHttp({
+  return probeHttp({
     url: probeUrl ?? `${plan.url}${path}`,
-    // A probe that computes waits for the load: to cut it would leave one more request behind at each look.
-    timeoutMs: method === "POST" ? plan.ready.timeoutMs : PROBE_TIMEOUT_MS,
+    timeoutMs,
     ...(probeUrl !== undefined || method === undefined ? {} : { method }),
     ...(probeUrl !== undefined || body === undefined ? {} : { body }),
   });
+}
+
+function judgeReply({ verdict, probeUrl }: PlanSpec, reply: HttpReply): Verdict {
+  if (reply.unasked) return "unasked";
   if (reply.timedOut) return "silent";
   if (probeUrl === undefined) return verdict(reply);
   return reply.status >= 200 && reply.status < 300 ? "ready" : "loading";

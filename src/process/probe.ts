@@ -1,10 +1,13 @@
 import { request } from "undici";
+import { isShortage } from "./shortage.ts";
 
 /** What was answered; status 0 when nothing was (refused, reset, timed out: `timedOut`). */
 export interface HttpReply {
   readonly status: number;
   readonly body: string;
   readonly timedOut?: boolean;
+  /** It was never asked: this process has no file descriptor or port left for the connection. */
+  readonly unasked?: boolean;
 }
 
 export interface HttpProbe {
@@ -12,13 +15,15 @@ export interface HttpProbe {
   readonly method?: "GET" | "POST";
   readonly body?: string;
   readonly timeoutMs: number;
+  /** Sent as a bearer token. */
+  readonly apiKey?: string;
 }
 
 /** Enough for any health body, model list or page of metrics. */
 const MAX_BODY = 4 * 1024 * 1024;
 
 /** One exchange with an engine on a connection of its own. Never rejects. */
-export async function probeHttp({ url, method = "GET", body, timeoutMs }: HttpProbe): Promise<HttpReply> {
+export async function probeHttp({ url, method = "GET", body, timeoutMs, apiKey }: HttpProbe): Promise<HttpReply> {
   const signal = AbortSignal.timeout(timeoutMs);
   try {
     const reply = await request(url, {
@@ -26,7 +31,11 @@ export async function probeHttp({ url, method = "GET", body, timeoutMs }: HttpPr
       signal,
       // An idle kept-alive connection makes llama-server's exit later.
       reset: true,
-      ...(body === undefined ? {} : { body, headers: { "content-type": "application/json" } }),
+      headers: {
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+      },
+      ...(body === undefined ? {} : { body }),
     });
     const chunks: Buffer[] = [];
     let size = 0;
@@ -35,7 +44,7 @@ export async function probeHttp({ url, method = "GET", body, timeoutMs }: HttpPr
       if ((size += (chunk as Buffer).byteLength) > MAX_BODY) break;
     }
     return { status: reply.statusCode, body: Buffer.concat(chunks).toString("utf8") };
-  } catch {
-    return { status: 0, body: "", timedOut: signal.aborted };
+  } catch (error) {
+    return { status: 0, body: "", timedOut: signal.aborted, unasked: !signal.aborted && isShortage(error) };
   }
 }

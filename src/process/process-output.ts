@@ -1,6 +1,7 @@
 import { closeSync, copyFileSync, mkdirSync, openSync, statSync, truncateSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Clock } from "../core/clock.ts";
+import { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { followFile } from "./file-follow.ts";
 import { createLineTail, type LineTail } from "./line-tail.ts";
@@ -56,17 +57,17 @@ function pipedOutput({ path, maxBytes, clock, log, onLines }: OutputOptions): Pr
 const SIZE_CHECK_MS = 5_000;
 
 function directOutput({ path, maxBytes, clock, onLines }: OutputOptions): ProcessOutput {
-  mkdirSync(dirname(path), { recursive: true });
   const tail = createLineTail();
   const end = new AbortController();
-  const fd = openSync(path, "a", 0o640);
+  const fd = openAppend(path);
   const following = followFile(path, {
     signal: end.signal,
     onChunk: (chunk) => {
       tail.push(chunk);
       onLines();
     },
-  });
+    // A file that cannot be read any more only ends the view of it.
+  }).catch(() => {});
   let cancel = (): void => {};
   const check = (): void => {
     keepBound(path, maxBytes);
@@ -88,6 +89,22 @@ function directOutput({ path, maxBytes, clock, onLines }: OutputOptions): Proces
       await following;
     },
   };
+}
+
+/** @throws CgnError STORAGE_UNUSABLE */
+function openAppend(path: string): number {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    return openSync(path, "a", 0o640);
+  } catch (cause) {
+    const said = cause instanceof Error ? cause.message : String(cause);
+    throw new CgnError(
+      "STORAGE_UNUSABLE",
+      `Cannot write the log "${path}": ${said}. Set [agent].log_dir to a folder that can be written`,
+      { path },
+      { cause },
+    );
+  }
 }
 
 /** The writer holds the file open for appending, so a rename would not stop it from growing. */

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { isShortage } from "./shortage.ts";
 
 /** Send a signal to a process, or to a group (negative). A process that is gone already is no error. */
 export function signalProcess(target: number, signal: NodeJS.Signals): void {
@@ -53,7 +54,10 @@ function hasOnlyZombies(pgid: number): boolean {
   }
 }
 
-/** Linux: state letter, process group and start time (clock ticks since boot) of a process; undefined when it is gone. */
+/**
+ * Linux: state letter, process group and start time (clock ticks since boot) of a process; undefined when it is gone.
+ * @throws Error (errno) when it cannot be looked at for want of a file descriptor: that it is gone must not follow from it
+ */
 export function processStat(pid: number): { state: string; group: number; startTicks: string } | undefined {
   try {
     // After the command name, which may hold spaces and brackets, the fields of proc(5) from the third on.
@@ -61,7 +65,8 @@ export function processStat(pid: number): { state: string; group: number; startT
       .replace(/^.*\) /s, "")
       .split(" ");
     return { state: fields[0] ?? "", group: Number(fields[2]), startTicks: fields[19] ?? "" };
-  } catch {
+  } catch (error) {
+    if (isShortage(error)) throw error;
     return undefined;
   }
 }

@@ -57,7 +57,14 @@ export async function spawnProcess(options: SpawnOptions): Promise<ProcessHandle
   // The engine may end before "go" is read; that is an exit, not an error of ours.
   child.stdin?.on("error", () => {});
   const guard = options.guarded === false ? undefined : await startGuard(pid, child);
-  options.beforeStart?.(pid);
+  try {
+    options.beforeStart?.(pid);
+  } catch (error) {
+    // The gate ends unopened, and its guard has nothing to watch.
+    child.stdin?.end();
+    guard?.stdin?.end("done\n");
+    throw error;
+  }
 
   let over = false;
   guard?.once("exit", () => {
@@ -88,6 +95,7 @@ async function startGuard(pid: number, gate: ChildProcess): Promise<ChildProcess
     env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
     stdio: ["pipe", "pipe", "ignore"],
   });
+  guard.on("error", () => {});
   guard.stdin?.on("error", () => {});
   try {
     await spawned(guard);

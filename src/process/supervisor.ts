@@ -1,7 +1,8 @@
 import type { Clock } from "../core/clock.ts";
-import { type CgnError, toCgnError } from "../core/errors.ts";
+import type { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
-import { exitCause, exitError, notReadyError } from "./exit-cause.ts";
+import { exitCause, exitError, notReadyError, startError } from "./exit-cause.ts";
+import { Health, type Verdict } from "./health.ts";
 import {
   type Effect,
   type Event,
@@ -14,10 +15,8 @@ import {
 } from "./lifecycle.ts";
 import { adoptProcess, endKept, launchFingerprint, processStartTime, readPidFile, writePidFile } from "./pid-file.ts";
 import { openProcessOutput, type ProcessOutput } from "./process-output.ts";
+import { isShortage } from "./shortage.ts";
 import { type Exit, type ProcessHandle, spawnProcess } from "./spawn.ts";
-
-/** What a look at a running process says. `silent`: no answer in time, which a busy engine may do. */
-export type Verdict = "ready" | "loading" | "failed" | "silent";
 
 type Env = Readonly<Record<string, string>>;
 
@@ -32,7 +31,8 @@ export interface ProcessSpec {
   readonly env: () => Env;
   /** What must be there before a start: files to write, checks. @throws CgnError when a start cannot succeed */
   readonly prepare: (env: Env) => Promise<void>;
-  readonly check: () => Promise<Verdict>;
+  /** Look at it. A process that loads is given more time for its answer. */
+  readonly check: (loading: boolean) => Promise<Verdict>;
   /** Milliseconds between looks at a ready process; undefined: none (a look costs it work). */
   readonly healthEveryMs?: number;
   readonly policy: Policy;
@@ -77,15 +77,14 @@ export interface ProcessStatus {
 interface Run {
   handle?: ProcessHandle;
   cancelled: boolean;
-  /** Bad answers in a row. */
-  bad: number;
+  readonly health: Health;
 }
 
 /** Milliseconds between looks at a loading process: short at first (llama.cpp is ready in 0.3 s), then a second. */
 const LOAD_PROBE_MS: readonly number[] = [50, 50, 100, 100, 200, 200, 300, 500];
 const SLOW_PROBE_MS = 1_000;
-/** Bad answers in a row before a ready engine counts as sick. */
-const BAD_ANSWERS = 2;
+/** After a look without an answer the next one follows soon: three in a row decide. */
+const SILENT_PROBE_MS = 500;
 const PROGRESS_MS = 200;
 
 /**
@@ -189,7 +188,7 @@ export class Supervisor {
     const moved = next.at !== before.at;
     if (moved) {
       this.#sinceMs = clock.now();
-      this.#reason = why ?? defaultReason(next, event, this.#spec.policy);
+      this.#reason = why ?? this.#defaultReason(before, event);
       log.debug("process changed state", { from: before.at, to: next.at, reason: this.#reason });
     }
     if (next.at === "killing" && before.at === "starting") this.#blameLoad(event);
@@ -231,7 +230,7 @@ export class Supervisor {
   }
 
   async #launch(): Promise<void> {
-    const run: Run = { cancelled: false, bad: 0 };
+    const run: Run = { cancelled: false, health: new Health() };
     this.#run = run;
     const startedMs = this.#deps.clock.now();
     this.#load = { startedMs, deadlineMs: startedMs + this.#spec.policy.readyMs };
@@ -242,7 +241,7 @@ export class Supervisor {
       if (handle === undefined) return this.#ended(run, {});
       run.handle = handle;
     } catch (error) {
-      return this.#startFailed(run, toCgnError(error));
+      return this.#startFailed(run, startError(this.#spec.name, error));
     }
     if (run.cancelled) run.handle.kill();
     this.#probeLater(run, 0);
@@ -298,8 +297,9 @@ export class Supervisor {
       return;
     }
     this.#error = error;
-    // A port that our last process held may need a moment to be free; what fails the first time will not mend itself.
-    const retry = this.#state.at === "starting" && this.#state.proven;
+    // A port that our last process held may need a moment to be free, and so may file descriptors; else what fails the first
+    // time will not mend itself.
+    const retry = (this.#state.at === "starting" && this.#state.proven) || isShortage(error);
     this.#deps.log.debug("process cannot be started", { err: error, retry });
     this.#dispatch(retry ? "exit" : "fatal", error.message.split("\n")[0]);
   }
@@ -326,23 +326,19 @@ export class Supervisor {
 
   #probeLater(run: Run, count: number): void {
     this.#cancelProbe();
-    const loading = this.#state.at === "starting";
-    const ms = loading ? (LOAD_PROBE_MS[count] ?? SLOW_PROBE_MS) : this.#spec.healthEveryMs;
+    const { at } = this.#state;
+    const often = at === "starting" ? (LOAD_PROBE_MS[count] ?? SLOW_PROBE_MS) : this.#spec.healthEveryMs;
+    const ms = at !== "starting" && run.health.isSilent ? SILENT_PROBE_MS : often;
     if (ms !== undefined) this.#cancelProbe = this.#deps.clock.after(ms, () => void this.#probe(run, count));
   }
 
   async #probe(run: Run, count: number): Promise<void> {
-    const verdict = await this.#spec.check().catch((): Verdict => "silent");
+    const { clock } = this.#deps;
+    const askedMs = clock.now();
+    const verdict = await this.#spec.check(this.#state.at === "starting").catch((): Verdict => "unasked");
     if (this.#run !== run || this.#released || !isAlive(this.#state)) return;
-    const loading = this.#state.at === "starting";
-    if (verdict === "ready") {
-      run.bad = 0;
-      this.#dispatch("probe-ok");
-    } else if (verdict === "failed" || (verdict === "loading" && !loading)) {
-      // While it loads, "failed" is final by the probe's contract; a running engine gets a second look.
-      run.bad++;
-      if (loading || run.bad >= BAD_ANSWERS) this.#dispatch("probe-bad", "it says itself that it cannot serve");
-    }
+    const found = run.health.judge(verdict, this.#state.at === "starting", askedMs, clock.now());
+    if (found !== undefined) this.#dispatch(found.event, found.why);
     if (this.#run === run) this.#probeLater(run, count + 1);
   }
 
@@ -350,6 +346,24 @@ export class Supervisor {
     if (event === "lost") return;
     const afterMs = event === "tick" ? this.#spec.policy.readyMs : undefined;
     this.#error = notReadyError(this.#spec.name, afterMs, this.#output);
+  }
+
+  #defaultReason(before: State, event: Event): string {
+    const { policy } = this.#spec;
+    const state = this.#state;
+    switch (state.at) {
+      case "starting":
+        return state.attempt <= 1 ? "loading" : `loading, attempt ${state.attempt} of ${policy.maxAttempts}`;
+      case "draining":
+        return "waiting for its requests to end";
+      case "killing": {
+        if (before.at !== "sick") return event === "tick" ? "not ready in time" : "killed";
+        const health = this.#run?.health;
+        return `killed: ${health?.isSilent ? health.hungText(this.#deps.clock.now()) : this.#reason}`;
+      }
+      default:
+        return state.at;
+    }
   }
 
   #publishSoon(): void {
@@ -366,16 +380,3 @@ export class Supervisor {
 }
 
 const isSettled = ({ at }: State): boolean => at === "ready" || at === "failed" || at === "stopped";
-
-function defaultReason(state: State, event: Event, policy: Policy): string {
-  switch (state.at) {
-    case "starting":
-      return state.attempt <= 1 ? "loading" : `loading, attempt ${state.attempt} of ${policy.maxAttempts}`;
-    case "draining":
-      return "waiting for its requests to end";
-    case "killing":
-      return event === "tick" ? "not ready in time" : "killed";
-    default:
-      return state.at;
-  }
-}

@@ -1,5 +1,8 @@
+import type { KvSource } from "../../core/worker.ts";
 import type { EngineLoad, EngineProbe, ProbeReply } from "../engine.ts";
-import { fieldsOf, metricSum, readJson, readModelList, textOf } from "../probe-text.ts";
+import { countOf, fieldsOf, metricSum, readJson, readModelList, textOf } from "../probe-text.ts";
+import { AUTOMATIC_SLOTS } from "./llama-cpp-launch.ts";
+import { llamaHistory } from "./llama-cpp-slots.ts";
 
 /**
  * Readers of llama.cpp's answers: llama-server and xllamacpp alike (October 2026); llama_cpp.server has only `/v1/models`.
@@ -7,10 +10,13 @@ import { fieldsOf, metricSum, readJson, readModelList, textOf } from "../probe-t
  * With an API key llama-server opens only `/health`; the others answer 401 without it.
  */
 export const llamaCppProbe: EngineProbe = {
-  ready: { path: "/health", verdict },
+  // It answers within 0.1 s with 40 streams on one core (measured); the rest is for hosts that share theirs.
+  ready: { path: "/health", verdict, answerMs: 5_000 },
   metrics: { path: "/metrics", parse: parseLoad },
   models: { path: "/v1/models", parse: readModelList },
   template: { path: "/props", parse: parseTemplate },
+  apiKey: { flags: ["--api-key", "--api_key"], variables: ["LLAMA_API_KEY"] },
+  kvSources: { path: "/props", parse: parseHistory },
   version: { path: "/props", parse: parseVersion },
 };
 
@@ -35,6 +41,15 @@ function parseTemplate(body: string): { template: string; bos?: string; eos?: st
   const eos = textOf(props["eos_token"]);
   return { template, ...(bos === undefined ? {} : { bos }), ...(eos === undefined ? {} : { eos }) };
 }
+
+/** It does not tell whether its slots share a context: their automatic number means that they do. */
+function parseHistory(body: string): readonly KvSource[] {
+  const slots = countOf(fieldsOf(readJson(body))["total_slots"]);
+  return slots === undefined || slots > MAX_SLOTS ? [] : [llamaHistory(slots, slots === AUTOMATIC_SLOTS, [])];
+}
+
+/** An answer must not be able to make us believe in any number of prompts. */
+const MAX_SLOTS = 1024;
 
 /** `b0-unknown` is what builds outside a git checkout say: it tells nothing. */
 function parseVersion(body: string): string | undefined {

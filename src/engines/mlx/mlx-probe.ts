@@ -18,6 +18,8 @@ export const mlxProbe: EngineProbe = {
       temperature: 0,
     }),
     verdict,
+    answerMs: 5_000,
+    alivePath: "/health",
   },
   models: { path: "/v1/models", parse: readModelList },
 };

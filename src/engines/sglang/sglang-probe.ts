@@ -10,11 +10,13 @@ import { countOf, fieldsOf, metricMax, metricSum, readJson, readModelList, textO
  * `/v1/loads` is not used: it says 0 running during a generation.
  */
 export const sglangProbe: EngineProbe = {
-  ready: { path: "/health", verdict },
+  // The probe of one token queues behind the batch that runs.
+  ready: { path: "/health", verdict, answerMs: 10_000 },
   metrics: { path: "/metrics", parse: parseLoad },
   models: { path: "/v1/models", parse: readModelList },
   kvSources: { path: "/server_info", parse: parseKvSources },
   blockTokens: { path: "/server_info", parse: parseBlockTokens },
+  apiKey: { flags: ["--api-key"], variables: [] },
   version: { path: "/server_info", parse: (body) => textOf(serverInfo(body)["version"]) },
 };
 

@@ -10,6 +10,7 @@ export const vllmProbe: EngineProbe = {
   models: { path: "/v1/models", parse: readModelList },
   kvSources: { path: "/kv_event_sources", parse: parseKvSources },
   blockTokens: { path: "/metrics", parse: parseBlockTokens },
+  apiKey: { flags: ["--api-key"], variables: ["VLLM_API_KEY"] },
   version: { path: "/version", parse: (body) => textOf(fieldsOf(readJson(body))["version"]) },
 };
 

@@ -3,15 +3,14 @@ import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createMemoryDirectory, type MemoryDirectory } from "../cluster/memory-directory.ts";
-import type { LaunchPlan } from "../core/launch-plan.ts";
-import { SILENT_LOG } from "../core/log.ts";
-import { CLOCK, fakePlan, freePort, runs, until } from "../process/testing/harness.ts";
-import { createMetrics } from "../telemetry/metrics.ts";
-import { type Agent, type AgentOptions, createAgent } from "./agent.ts";
-import { workerIds } from "./engine-worker.ts";
-import { startupError } from "./startup-error.ts";
-import { settingsFrom } from "./testing/settings.ts";
+import { type Agent, type AgentOptions, createAgent } from "../../src/agent/agent.ts";
+import { startupError } from "../../src/agent/startup-error.ts";
+import { settingsFrom } from "../../src/agent/testing/settings.ts";
+import { createMemoryDirectory, type MemoryDirectory } from "../../src/cluster/memory-directory.ts";
+import type { LaunchPlan } from "../../src/core/launch-plan.ts";
+import { SILENT_LOG } from "../../src/core/log.ts";
+import { CLOCK, fakePlan, freePort, runs, until } from "../../src/process/testing/harness.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
 
 let dir: string;
 let directory: MemoryDirectory;
@@ -159,8 +158,9 @@ describe("createAgent() with engines of its own", () => {
 });
 
 /** A vLLM-like endpoint of somebody else. */
-async function endpoint(port: number, startTime: () => number): Promise<Server> {
+async function endpoint(port: number, startTime: () => number, hangs = () => false): Promise<Server> {
   const server = createServer((req, res) => {
+    if (hangs()) return;
     if (req.url === "/v1/models") res.end(JSON.stringify({ data: [{ id: "theirs", max_model_len: 4096 }] }));
     else if (req.url === "/metrics") res.end(`process_start_time_seconds ${startTime()}\n`);
     else res.end("{}");
@@ -191,16 +191,27 @@ describe("createAgent() with an engine that somebody else runs", () => {
     await agent.stop();
     expect(directory.list()).toEqual([]);
   });
-});
 
-describe("workerIds()", () => {
-  it("names node and model, tells equal ones apart, and an unknown model by its place", () => {
-    const engine = (nodeId: string, name: string) => ({ nodeId, model: { name, tp: 1, extraArgs: [] } });
-    expect(workerIds([engine("n", "m"), engine("n", "m"), engine("o", "m"), engine("n", "")])).toEqual([
-      "n/m",
-      "n/m#2",
-      "o/m",
-      "n/engine3",
-    ]);
-  });
+  it("takes one that answers nothing any more out, and back in with the same epoch", async () => {
+    // Broke: a hung engine stayed ready, and requests went on to it.
+    const port = await freePort();
+    let hangs = false;
+    await endpoint(
+      port,
+      () => 100,
+      () => hangs,
+    );
+    const agent = make(
+      `[agent]\nnode_id = "n"\n[engine]\nkind = "vllm"\nurl = "http://127.0.0.1:${port}"\nspawn = false\n`,
+    );
+    agent.start();
+    await until("ready", () => directory.list()[0]?.state === "ready");
+    const { epoch } = directory.list()[0] ?? {};
+    hangs = true;
+    await until("down", () => directory.list()[0]?.state === "down", 20_000);
+    expect(directory.list()[0]?.reason).toMatch(/^hung: no answer to its health probe for 1\d s$/);
+    hangs = false;
+    await until("ready again", () => directory.list()[0]?.state === "ready");
+    expect(directory.list()[0]?.epoch).toBe(epoch);
+  }, 40_000);
 });

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { fakePlan, freePort, openLab, pidsWith, printedPid, runs, until } from "./testing/harness.ts";
+import { fakePlan, freePort, openLab, pidsWith, printedPid, runs, until } from "../../src/process/testing/harness.ts";
 
-const MINI_AGENT = fileURLToPath(new URL("testing/mini-agent.ts", import.meta.url));
+const MINI_AGENT = fileURLToPath(new URL("../../src/process/testing/mini-agent.ts", import.meta.url));
 
 /** What must be true five seconds after an agent's death; the guard needs about two, plus a busy machine. */
 const GONE_MS = 5_000;

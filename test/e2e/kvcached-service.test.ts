@@ -1,18 +1,18 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { nodeId, workerId } from "../core/ids.ts";
-import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
-import { createMetrics } from "../telemetry/metrics.ts";
-import { type RequestRow, readCapture } from "./capture-rows.ts";
-import { createKvcached, type Kvcached } from "./service.ts";
+import { nodeId, workerId } from "../../src/core/ids.ts";
+import type { WorkerDirectory, WorkerInfo } from "../../src/core/worker.ts";
+import { type RequestRow, readCapture } from "../../src/kvcached/capture-rows.ts";
+import { createKvcached, type Kvcached } from "../../src/kvcached/service.ts";
 import {
   type FakePublisher,
   type FakePublisherOptions,
   REAL_CLOCK,
   startFakePublisher,
   until,
-} from "./testing/fake-publisher.ts";
-import { SMOLLM2, sglangLive, vllmRun } from "./testing/fixtures.ts";
-import { createVocabularies } from "./vocabularies.ts";
+} from "../../src/kvcached/testing/fake-publisher.ts";
+import { SMOLLM2, sglangLive, vllmRun } from "../../src/kvcached/testing/fixtures.ts";
+import { createVocabularies } from "../../src/kvcached/vocabularies.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
 
 const { renderer } = await createVocabularies({}).of({ models: [], tokenizer: { dir: SMOLLM2 } });
 const run = await readCapture(vllmRun("sha256_cbor-seed0-int"));

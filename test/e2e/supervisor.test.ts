@@ -2,8 +2,8 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type CgnError, CODES } from "../core/errors.ts";
-import { fakePlan, freePort, type Lab, openLab, printedPid, runs, until } from "./testing/harness.ts";
+import { type CgnError, CODES } from "../../src/core/errors.ts";
+import { fakePlan, freePort, type Lab, openLab, printedPid, runs, until } from "../../src/process/testing/harness.ts";
 
 let lab: Lab;
 let port: number;
@@ -68,6 +68,26 @@ describe("supervisePlan() with an engine that does not", () => {
     expect(second.epoch).toBeGreaterThan(first.epoch);
     expect(runs(child)).toBe(false);
     expect(ats(engine.seen)).toEqual(["starting", "ready", "backoff", "starting", "ready"]);
+  });
+
+  it("takes one that hangs out, back in when it goes on, and kills it when it does not", async () => {
+    // Broke: an engine that was stopped (SIGSTOP) stayed ready for ever, and requests went on to it.
+    const hasty = { healthEveryMs: 50, answerMs: 300, policy: { hungMs: 2_500 } };
+    const engine = lab.supervise(fakePlan(port, ["--spawn-child"]), hasty);
+    engine.start();
+    const { pid = 0, epoch } = await engine.settled();
+    const child = printedPid(engine, "child");
+    process.kill(pid, "SIGSTOP");
+    await until("out of routing", () => engine.status().at === "sick");
+    expect(engine.status().reason).toMatch(/^hung: no answer to its health probe for \d+ s$/);
+    process.kill(pid, "SIGCONT");
+    await until("back", () => engine.status().at === "ready");
+    expect(engine.status()).toMatchObject({ epoch, pid, starts: 1 });
+    process.kill(pid, "SIGSTOP");
+    await until("killed", () => engine.seen.some(({ reason }) => reason.startsWith("killed: hung: no answer")), 8_000);
+    expect((await engine.settled()).at).toBe("ready");
+    expect(engine.status().epoch).toBeGreaterThan(epoch);
+    expect([runs(pid), runs(child)]).toEqual([false, false]);
   });
 
   it("gives up on one that exits at once, with its last lines and the attempts of a first start", async () => {
