@@ -1,7 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { CgnError, toCgnError } from "../core/errors.ts";
-import { errorBody, sendError } from "./error-body.ts";
+import { answerAndCut, answerBrokenRequest } from "./broken-request.ts";
+import { errorBody, sendError, sendJson } from "./error-body.ts";
 
 export interface HttpServerOptions {
   /** For messages: `router`, `admin`. */
@@ -13,6 +15,8 @@ export interface HttpServerOptions {
   readonly headersTimeoutMs?: number;
   /** How long for headers and body together. Default 300 s. */
   readonly requestTimeoutMs?: number;
+  /** Connections that have not sent a whole head yet; the oldest is cut for one more. Default 4096. */
+  readonly maxWaiting?: number;
   /** Answers what can be refused by its head, before `100 Continue`; true when it did. The connection is closed then. */
   refuse?(req: IncomingMessage, res: ServerResponse): boolean;
 }
@@ -33,8 +37,14 @@ export interface HttpServer {
  */
 export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
   let leaving = false;
+  const waiting = new WaitingSockets(options.maxWaiting ?? 4_096);
   const handle = (req: IncomingMessage, res: ServerResponse): void => {
+    waiting.answering(req.socket, res);
     if (leaving) res.setHeader("connection", "close");
+    if (req.headers.host === undefined && req.httpVersion === "1.1") {
+      refuseHead(res, 400, "it has no Host header");
+      return;
+    }
     try {
       const pending = options.handle(req, res);
       if (pending !== undefined) pending.catch((e: unknown) => fail(res, e));
@@ -47,10 +57,16 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     requestTimeout: options.requestTimeoutMs ?? 300_000,
     // Above the idle time of usual load balancers (60 s), so that they close first.
     keepAliveTimeout: 75_000,
-    connectionsCheckingInterval: 5_000,
+    connectionsCheckingInterval: Math.min(5_000, Math.ceil((options.headersTimeoutMs ?? 15_000) / 3)),
     maxHeaderSize: 64 * 1024,
+    // Checked here: Node's own answer has no body.
+    requireHostHeader: false,
   });
   server.on("request", handle);
+  server.on("checkExpectation", (_req, res) => refuseHead(res, 417, "it expects something other than 100-continue"));
+  server.on("connect", (_req, socket) => {
+    answerAndCut(socket, "405 Method Not Allowed", "Cannot CONNECT: this server is no tunnel");
+  });
   server.on("checkContinue", (req, res) => {
     res.setHeader("connection", "close");
     if (options.refuse?.(req, res) === true) return;
@@ -58,11 +74,19 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     res.writeContinue();
     handle(req, res);
   });
-  server.on("clientError", answerBrokenRequest);
+  server.on("clientError", (e, socket) => {
+    // In the midst of an answer another one would be read as part of it.
+    if (waiting.isAnswering(socket)) socket.destroy();
+    else answerBrokenRequest(e, socket);
+  });
   const sockets = new Set<Socket>();
   server.on("connection", (socket) => {
     sockets.add(socket);
-    socket.on("close", () => sockets.delete(socket));
+    waiting.add(socket);
+    socket.on("close", () => {
+      sockets.delete(socket);
+      waiting.delete(socket);
+    });
   });
   await listen(server, options);
   return {
@@ -107,22 +131,46 @@ function boundAddress(server: Server): { host: string; port: number } {
   return { host: address, port };
 }
 
-/** Malformed HTTP never reaches a handler; answer it in the same shape as all other errors. */
-function answerBrokenRequest(e: NodeJS.ErrnoException, socket: NodeJS.WritableStream & { writable: boolean }): void {
-  if (e.code === "ECONNRESET" || !socket.writable) return;
-  const late = e.code === "ERR_HTTP_REQUEST_TIMEOUT";
-  const status = late
-    ? "408 Request Timeout"
-    : e.code === "HPE_HEADER_OVERFLOW"
-      ? "431 Request Header Fields Too Large"
-      : "400 Bad Request";
-  const message = late
-    ? "Cannot read the request: it did not arrive in time"
-    : "Cannot read the request: it is no valid HTTP/1.1";
-  const body = JSON.stringify(errorBody(new CgnError("REQUEST_INVALID", message, {}) as CgnError));
-  socket.end(
-    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  );
+/** Answer what cannot be served because of its head, and close the connection. */
+function refuseHead(res: ServerResponse, status: number, is: string): void {
+  const error = new CgnError("REQUEST_INVALID", `Cannot serve the request: ${is}`, {}) as CgnError;
+  sendJson(res, status, errorBody(error), { connection: "close" });
+}
+
+/** Connections without a whole head, oldest first, at most so many; and what is being answered on the others. */
+class WaitingSockets {
+  readonly #max: number;
+  readonly #waiting = new Set<Duplex>();
+  readonly #answers = new WeakMap<Duplex, ServerResponse>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  add(socket: Duplex): void {
+    this.#waiting.add(socket);
+    if (this.#waiting.size <= this.#max) return;
+    for (const oldest of this.#waiting) {
+      this.#waiting.delete(oldest);
+      oldest.destroy();
+      return;
+    }
+  }
+
+  delete(socket: Duplex): void {
+    this.#waiting.delete(socket);
+  }
+
+  answering(socket: Duplex, res: ServerResponse): void {
+    this.#waiting.delete(socket);
+    this.#answers.set(socket, res);
+  }
+
+  /** Part of an answer was written there, and the rest was not. */
+  isAnswering(socket: Duplex): boolean {
+    const res = this.#answers.get(socket);
+    return res?.headersSent === true && !res.writableFinished;
+  }
 }
 
 function closeServer(server: Server, sockets: ReadonlySet<Socket>, graceMs: number): Promise<void> {

@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { type RequestTarget, readTarget } from "../http/request-target.ts";
+import { isKnownPath } from "./endpoints.ts";
 
 /** One request of a client, from its first byte to the end of its answer. */
 export interface Exchange {
@@ -8,10 +10,10 @@ export interface Exchange {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly method: string;
-  /** Without the query. */
+  /** Decoded, in one spelling, without the query; as it came where it cannot be read. */
   readonly path: string;
-  /** Path and query, as sent. */
-  readonly target: string;
+  /** Path and query as they go on. Undefined: the client's target cannot be read. */
+  readonly target: string | undefined;
   readonly startedMs: number;
   /** The client went away before its answer ended. */
   left: boolean;
@@ -22,18 +24,25 @@ export interface Exchange {
 /** What a request id may look like to be kept: it goes into logs, headers and URLs. */
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
+/** A slash after the path of a known endpoint is a slip: engines answer it with a redirect to themselves. */
+function endpointSpelling(read: RequestTarget | undefined, raw: string): Pick<Exchange, "path" | "target"> {
+  if (read === undefined) return { path: raw, target: undefined };
+  const { path, target } = read;
+  if (!path.endsWith("/") || !isKnownPath(path.slice(0, -1))) return read;
+  return { path: path.slice(0, -1), target: path.slice(0, -1) + target.slice(path.length) };
+}
+
 /** Take a request in: its id, its path, and who must be told when the client goes. */
 export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number): Exchange {
-  const target = req.url ?? "/";
-  const query = target.indexOf("?");
+  const raw = req.url ?? "/";
+  const read = readTarget(raw);
   const sent = req.headers["x-request-id"];
   const exchange: Exchange = {
     id: typeof sent === "string" && REQUEST_ID.test(sent) ? sent : randomUUID(),
     req,
     res,
     method: req.method ?? "GET",
-    path: query < 0 ? target : target.slice(0, query),
-    target,
+    ...endpointSpelling(read, raw),
     startedMs: nowMs,
     left: false,
     onLeft: undefined,

@@ -25,3 +25,8 @@ export function findEndpoint(path: string): Endpoint | undefined {
   if (path.startsWith("/v1/models/")) return KNOWN["/v1/models"];
   return path.startsWith("/v1/") ? { kind: "other" } : undefined;
 }
+
+/** Is it the path of an endpoint that the router knows by name? */
+export function isKnownPath(path: string): boolean {
+  return Object.hasOwn(KNOWN, path);
+}

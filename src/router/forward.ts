@@ -1,3 +1,4 @@
+import { CgnError } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import { forwardRequestHeaders } from "../http/headers.ts";
@@ -6,7 +7,7 @@ import type { Exchange } from "./accept.ts";
 import { isObject } from "./answer.ts";
 import { canFold } from "./fold.ts";
 import type { Subject } from "./identify.ts";
-import type { ReadRequest } from "./read.ts";
+import { mayBeObject, type ReadRequest } from "./read.ts";
 import type { LegEnd } from "./sinks.ts";
 import { spliceMembers } from "./splice.ts";
 
@@ -23,6 +24,7 @@ export interface ForwardPlan {
  * Spell out the request for one worker: its own model name, and what its traits need. All other bytes stay.
  *
  * @param fresh on a new connection: the last one was cut before any answer
+ * @throws CgnError REQUEST_INVALID for a body that cannot be read and must be
  */
 export function forwardPlan(
   exchange: Exchange,
@@ -33,31 +35,80 @@ export function forwardPlan(
 ): ForwardPlan {
   const { json } = request;
   const prompted = request.kind === "chat" || request.kind === "completion";
-  const fold = prompted && worker.traits.foldNonStreaming === true && canFold(json ?? {});
+  // Of a body that was not built it is not known what the answer must look like.
+  const fold =
+    prompted && worker.traits.foldNonStreaming === true && request.unmatched === undefined && canFold(json ?? {});
   const dropUsage = prompted && request.stream && worker.traits.usageOnlyWhenAsked === true && !asksUsage(json);
   const edits: Record<string, string | undefined> = {};
   if (worker.upstreamModel !== undefined && worker.upstreamModel !== request.model) {
     edits["model"] = JSON.stringify(worker.upstreamModel);
   }
-  if (worker.traits.stripKvTransferParams === true && json !== undefined && "kv_transfer_params" in json) {
-    edits["kv_transfer_params"] = undefined;
-  }
+  if (worker.traits.stripKvTransferParams === true) stripTransferParams(exchange, request, edits);
   if (fold) edits["stream"] = "true";
-  if (fold || dropUsage) edits["stream_options"] = JSON.stringify({ ...streamOptions(json), include_usage: true });
+  if (fold || dropUsage)
+    edits["stream_options"] = textOf("stream_options", { ...streamOptions(json), include_usage: true });
   const edited = json !== undefined && Object.keys(edits).length > 0;
   const headers = forwardRequestHeaders(exchange.req.rawHeaders, (name) => isOurs(name, subject));
   headers.push("x-request-id", exchange.id);
   return {
     request: {
       method: exchange.method,
-      path: exchange.target,
+      path: exchange.target ?? "/",
       headers,
-      body: request.body.length === 0 ? undefined : edited ? spliceMembers(request.body, edits) : request.body,
+      body:
+        request.body.length === 0
+          ? undefined
+          : edited
+            ? spliceMembers(request.body, edits, request.members)
+            : request.body,
       ...(fresh || worker.traits.closesConnections === true ? { fresh: true } : {}),
     },
     fold,
     dropUsage,
   };
+}
+
+const TRANSFER_PARAMS = "kv_transfer_params";
+
+/**
+ * Take out what vLLM's connectors act upon: `kv_transfer_params` at the top, and within `vllm_xargs`, which vLLM 0.11 and
+ * later lay under it in the same dictionary (`extra_args`).
+ */
+function stripTransferParams(
+  exchange: Exchange,
+  request: ReadRequest,
+  edits: Record<string, string | undefined>,
+): void {
+  const { json } = request;
+  if (json === undefined) {
+    requireReadable(exchange, request);
+    return;
+  }
+  if (TRANSFER_PARAMS in json) edits[TRANSFER_PARAMS] = undefined;
+  const xargs = json["vllm_xargs"];
+  if (!isObject(xargs) || !(TRANSFER_PARAMS in xargs)) return;
+  const { [TRANSFER_PARAMS]: _gone, ...rest } = xargs;
+  edits["vllm_xargs"] = textOf("vllm_xargs", rest);
+}
+
+/** @throws CgnError REQUEST_INVALID for bytes that the engine may read as an object although the router cannot */
+function requireReadable({ req }: Exchange, { body }: ReadRequest): void {
+  const encoding = req.headers["content-encoding"];
+  const coded = body.length > 0 && encoding !== undefined && encoding.toLowerCase() !== "identity";
+  if (!coded && !mayBeObject(body)) return;
+  const is = coded ? `its body is encoded (${encoding})` : "its body looks like JSON, but is not";
+  const message = `Cannot pass the request on: ${is}. Send a JSON object in UTF-8, not compressed`;
+  throw new CgnError("REQUEST_INVALID", message, {});
+}
+
+/** @throws CgnError REQUEST_INVALID for a value so deep that it cannot be written */
+function textOf(member: string, value: object): string {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    const message = `Cannot pass the request on: "${member}" is nested too deep. Send at most a few levels`;
+    throw new CgnError("REQUEST_INVALID", message, { param: member });
+  }
 }
 
 function streamOptions(json: ReadRequest["json"]): Readonly<Record<string, unknown>> {

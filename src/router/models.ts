@@ -18,7 +18,7 @@ const CREATED = 0;
  * @throws CgnError MODEL_NOT_FOUND
  */
 export function answerModels(fleet: Fleet, { path, res, id }: Exchange): void {
-  const name = decode(path.slice("/v1/models/".length));
+  const name = path.slice("/v1/models/".length);
   const body = name === "" ? { object: "list", data: allModels(fleet) } : oneModel(fleet, name);
   sendJson(res, 200, body, { "x-request-id": id });
 }
@@ -37,12 +37,4 @@ function modelObject({ model, workers }: ModelGroup): ModelObject {
   const limits = workers.map((w) => w.maxModelTokens).filter((n) => n !== undefined);
   const limit = limits.length > 0 ? { max_model_len: Math.min(...limits) } : {};
   return { id: model, object: "model", created: CREATED, owned_by: "cgn", ...limit };
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }

@@ -1,7 +1,10 @@
+import { isUtf8 } from "node:buffer";
 import { CgnError } from "../core/errors.ts";
 import { rootKey } from "../core/prefix-knowledge.ts";
 import { isObject } from "./answer.ts";
 import type { Endpoint, EndpointKind } from "./endpoints.ts";
+import { type Member, NotAnObject } from "./member-scanner.ts";
+import { PARSE_BYTES, readLarge } from "./read-large.ts";
 
 /** A request whose body was read. The bytes stay as they came; `json` is what they say. */
 export interface ReadRequest {
@@ -14,6 +17,12 @@ export interface ReadRequest {
   readonly stream: boolean;
   /** Prompts under different roots share nothing (`cache_salt`). */
   readonly root: string;
+  /** False: the engine computes the whole prompt, whatever it has cached. */
+  readonly readsCache: boolean;
+  /** Where the members of a large body are. */
+  readonly members?: readonly Member[];
+  /** Why a large body was not built: `json` has only what the router must know, and the prompt is not matched. */
+  readonly unmatched?: string;
 }
 
 function invalid(is: string, should: string, param?: string): CgnError {
@@ -22,28 +31,73 @@ function invalid(is: string, should: string, param?: string): CgnError {
 }
 
 /**
- * Read what the router must know of a body.
+ * Read what the router must know of a body. A promise only for a large one, which is read in steps.
  *
  * @param query the target's query text, where `model` may stand for requests without a body
  * @throws CgnError REQUEST_INVALID: not JSON, not an object, no `model` where one is needed
  */
-export function read(endpoint: Endpoint, body: Buffer, contentType: string | undefined, query: string): ReadRequest {
+export function read(
+  endpoint: Endpoint,
+  body: Buffer,
+  contentType: string | undefined,
+  query: string,
+): ReadRequest | Promise<ReadRequest> {
   const { kind } = endpoint;
   const needsJson = kind === "chat" || kind === "completion" || kind === "embedding";
-  const base = { kind, body, stream: false, root: "" } as const;
+  const base = { kind, body, stream: false, root: "", json: undefined, readsCache: true } as const;
   if (!needsJson && body.length === 0) {
-    return { ...base, model: new URLSearchParams(query).get("model") ?? undefined, json: undefined };
+    return { ...base, model: new URLSearchParams(query).get("model") ?? undefined };
   }
-  if (!needsJson && contentType?.startsWith("multipart/form-data")) {
-    return { ...base, model: multipartModel(body), json: undefined };
+  if (!needsJson && !mayBeObject(body)) {
+    return { ...base, model: contentType?.startsWith("multipart/form-data") ? multipartModel(body) : undefined };
+  }
+  if (!isUtf8(body)) {
+    if (needsJson) throw invalid("the body is not UTF-8", "Send a JSON object in UTF-8, not compressed");
+    return { ...base, model: undefined };
+  }
+  if (body.length > PARSE_BYTES) {
+    return readLarge(body).then(
+      ({ json, members, unmatched }) => ({
+        ...requestOf(kind, body, json, needsJson),
+        members,
+        ...(unmatched === undefined ? {} : { unmatched }),
+      }),
+      (e: unknown) => {
+        if (!(e instanceof NotAnObject || e instanceof SyntaxError)) throw e;
+        if (needsJson) throw notJson(e);
+        return { ...base, model: undefined };
+      },
+    );
   }
   const json = parseObject(body, needsJson);
-  if (json === undefined) return { ...base, model: undefined, json };
+  return json === undefined ? { ...base, model: undefined } : requestOf(kind, body, json, needsJson);
+}
+
+/**
+ * Could some reader take these bytes for a JSON object, in UTF-8, 16 or 32, with a byte order mark or without? Then they
+ * must be read here too, or may not go to an engine that must not get all members (trait `stripKvTransferParams`).
+ */
+export function mayBeObject(body: Buffer): boolean {
+  let at = 0;
+  while (at < body.length && BEFORE_OBJECT.has(body[at]!)) at++;
+  return body[at] === 0x7b;
+}
+
+/** Blanks, bytes of byte order marks, and zeros of wide characters. */
+const BEFORE_OBJECT: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d, 0x00, 0xef, 0xbb, 0xbf, 0xfe, 0xff]);
+
+function requestOf(
+  kind: EndpointKind,
+  body: Buffer,
+  json: Readonly<Record<string, unknown>>,
+  needsModel: boolean,
+): ReadRequest {
   const { model, cache_salt: salt } = json;
-  if (needsJson && model === undefined)
+  if (needsModel && model === undefined)
     throw invalid('it has no "model"', "Name one; GET /v1/models lists them", "model");
   if (model !== undefined && (typeof model !== "string" || model === "")) {
-    throw invalid(`"model" is ${JSON.stringify(model)}`, "It must be a name, as GET /v1/models lists them", "model");
+    const is = typeof model === "object" && model !== null ? "no text" : JSON.stringify(model);
+    throw invalid(`"model" is ${is}`, "It must be a name, as GET /v1/models lists them", "model");
   }
   return {
     kind,
@@ -52,7 +106,23 @@ export function read(endpoint: Endpoint, body: Buffer, contentType: string | und
     json,
     stream: json["stream"] === true,
     root: typeof salt === "string" ? rootKey("", salt) : "",
+    readsCache: readsCache(json),
   };
+}
+
+/**
+ * Does the engine look in its cache for this request? Not when it must give log probabilities of the prompt (vLLM and SGLang
+ * then compute all of it), nor with llama.cpp's `cache_prompt: false`. Such a request fills the cache all the same.
+ */
+function readsCache(json: Readonly<Record<string, unknown>>): boolean {
+  const { prompt_logprobs: ofPrompt, echo, logprobs, cache_prompt: cachePrompt } = json;
+  const asked = (v: unknown): boolean => v !== undefined && v !== null && v !== false;
+  return !asked(ofPrompt) && !(echo === true && asked(logprobs)) && cachePrompt !== false;
+}
+
+function notJson(e: Error): CgnError {
+  // The parser quotes the text around the fault; the client may see its own words.
+  return invalid(`the body is not JSON (${e.message})`, "Send a JSON object in UTF-8, not compressed");
 }
 
 /** @returns undefined for a body that is no JSON object where that is allowed */
@@ -62,8 +132,7 @@ function parseObject(body: Buffer, needed: boolean): Readonly<Record<string, unk
     json = JSON.parse(body.toString("utf8"));
   } catch (e) {
     if (!needed) return undefined;
-    // The parser quotes the text around the fault; the client may see its own words.
-    throw invalid(`the body is not JSON (${(e as Error).message})`, "Send a JSON object, not compressed");
+    throw notJson(e as Error);
   }
   if (isObject(json)) return json;
   if (!needed) return undefined;

@@ -1,6 +1,7 @@
 import type { Log } from "../core/log.ts";
 import type { ChatRequest, RenderedPrompt } from "../prompt/chat-template.ts";
 import { prefixHash } from "../routing/rendezvous.ts";
+import { isObject } from "./answer.ts";
 import type { ModelGroup } from "./fleet.ts";
 import type { ReadRequest } from "./read.ts";
 
@@ -45,8 +46,12 @@ export function render(request: ReadRequest, renderer: PromptRenderer | undefine
 }
 
 function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log: Log): RenderedPrompt {
-  const { kind, json, model } = request;
+  const { kind, json, model, unmatched } = request;
   if (kind !== "chat" && kind !== "completion") return { reason: "this endpoint has no prompt to match" };
+  if (unmatched !== undefined) return { reason: unmatched };
+  if (kind === "chat" && pieces(json) > MAX_PIECES) {
+    return { reason: `the chat has more than ${MAX_PIECES} messages, parts, calls and tools` };
+  }
   if (renderer === undefined) return { reason: "no chat template and tokenizer are known for the model" };
   try {
     return kind === "chat" ? renderer.chat(json ?? {}) : renderer.completion(json?.["prompt"]);
@@ -57,6 +62,24 @@ function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log
       .warn("A prompt could not be rendered; such requests are routed by load only", { model, said });
     return { reason: said };
   }
+}
+
+/** What a template walks over: 10 µs each. */
+const MAX_PIECES = 2_000;
+
+function pieces(json: ReadRequest["json"]): number {
+  const { messages, tools } = json ?? {};
+  let count = Array.isArray(tools) ? tools.length : 0;
+  if (!Array.isArray(messages)) return count;
+  count += messages.length;
+  for (let i = 0; i < messages.length && count <= MAX_PIECES; i++) {
+    const message: unknown = messages[i];
+    if (!isObject(message)) continue;
+    const { content, tool_calls: calls } = message;
+    if (Array.isArray(content)) count += content.length;
+    if (Array.isArray(calls)) count += calls.length;
+  }
+  return count;
 }
 
 function tokenCount({ kind, json }: ReadRequest): number | undefined {

@@ -10,7 +10,7 @@ import type { RouterCore } from "./core.ts";
 import type { DecisionRecord } from "./decisions.ts";
 import { findEndpoint } from "./endpoints.ts";
 import { findGroup, noWorker } from "./fleet.ts";
-import { forwardPlan, Retries } from "./forward.ts";
+import { type ForwardPlan, forwardPlan, Retries } from "./forward.ts";
 import { giveUp } from "./give-up.ts";
 import { identify, type Subject } from "./identify.ts";
 import { match } from "./match.ts";
@@ -37,8 +37,9 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     if (endpoint.kind === "models") return answerModels(core.fleet, exchange);
     const subject = identify(exchange);
     const body = await readBody(exchange.req, core.settings.maxBodyBytes);
-    const query = exchange.target.slice(exchange.path.length + 1);
-    const request = read(endpoint, body, exchange.req.headers["content-type"], query);
+    const query = /\?(.*)$/s.exec(exchange.target ?? "")?.[1] ?? "";
+    const pendingRequest = read(endpoint, body, exchange.req.headers["content-type"], query);
+    const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest;
     const group = findGroup(core.fleet, request.model ?? onlyModel(core));
     model = group.model;
     const pending = core.admissions.admit(model, () => core.fleet.group(group.model)?.ready.length ?? 0, exchange);
@@ -63,7 +64,7 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, req
   const renderer = pendingRenderer instanceof Promise ? await pendingRenderer : pendingRenderer;
   const prompt = render(request, renderer, core.log);
   const query = prompt.bytes === undefined ? undefined : { model, root: request.root, prompt: prompt.bytes };
-  const pendingMatches = match(core.knowledge, query, core.clock, core.log);
+  const pendingMatches = match(core.knowledge, request.readsCache ? query : undefined, core.clock, core.log);
   const matches = pendingMatches instanceof Promise ? await pendingMatches : pendingMatches;
   const session = exchange.req.headers["x-cgn-session"];
   const question: Question = { prompt, matches, session: typeof session === "string" ? session : undefined };
@@ -104,6 +105,7 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     noteAttempt(record, choice);
     const run = await runLeg(core, routed, choice, retries.renewed.has(choice.worker.id));
     if (run.end.type !== "retry") return settle(core, exchange, request, question.prompt, record, run);
+    if (routed.query !== undefined) core.knowledge.unsent?.(choice.worker.id, routed.query);
     core.metrics.legEnded(choice.worker.id, "retried");
     record.attempts.at(-1)!.failed = `${run.end.failure.kind}: ${run.end.failure.message}`;
     const next = retries.next(choice.worker.id, run.end, others(core, model, choice, retries));
@@ -117,7 +119,7 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
 async function runLeg(core: RouterCore, routed: Routed, choice: Choice, fresh: boolean): Promise<LegRun> {
   const { exchange, subject, request, query } = routed;
   const { worker, booking } = choice;
-  const plan = forwardPlan(exchange, subject, request, worker, fresh);
+  const plan = planOrRelease(exchange, subject, request, choice, fresh);
   const load = core.loads.of(worker.id);
   const facts = noFacts();
   const sentMs = core.clock.now();
@@ -155,8 +157,27 @@ async function runLeg(core: RouterCore, routed: Routed, choice: Choice, fresh: b
   return { choice, facts, end, sentMs, firstMs: seesFirst ? firstMs : undefined };
 }
 
+/** The booking is given back when the request cannot go to this worker. */
+function planOrRelease(
+  exchange: Exchange,
+  subject: Subject,
+  request: ReadRequest,
+  { worker, booking }: Choice,
+  fresh: boolean,
+): ForwardPlan {
+  try {
+    return forwardPlan(exchange, subject, request, worker, fresh);
+  } catch (e) {
+    booking.release();
+    throw e;
+  }
+}
+
 function requireEndpoint(exchange: Exchange): NonNullable<ReturnType<typeof findEndpoint>> {
   const { method, path, res } = exchange;
+  if (exchange.target === undefined) {
+    throw new CgnError("REQUEST_INVALID", `Cannot read the path ${path}: it is no path. Encode "%" as "%25"`, {});
+  }
   const endpoint = findEndpoint(path);
   if (endpoint === undefined) {
     const message = `Cannot find ${path}: the router has no such path. Paths below /v1/ are served; see /v1/models`;
@@ -201,6 +222,7 @@ function answerHeaders(
 }
 
 function newRecord(core: RouterCore, exchange: Exchange, request: ReadRequest, prompt: Prompt): DecisionRecord {
+  const unmatched = prompt.reason ?? (request.readsCache ? undefined : "the engine does not read its cache for it");
   const record: DecisionRecord = {
     id: exchange.id,
     at: core.clock.wall(),
@@ -209,7 +231,7 @@ function newRecord(core: RouterCore, exchange: Exchange, request: ReadRequest, p
     stream: request.stream,
     policy: core.settings.policy,
     promptBytes: prompt.length,
-    ...(prompt.reason === undefined ? {} : { unmatched: prompt.reason }),
+    ...(unmatched === undefined ? {} : { unmatched }),
     attempts: [],
   };
   core.decisions.add(record);

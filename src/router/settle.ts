@@ -49,6 +49,10 @@ export function settle(
   const answered = end.type === "complete" && end.status < 400 && facts.error === undefined;
   if (answered) learn(s, request, prompt, run);
   if (answered || firstMs !== undefined) tellIndex(s, request, prompt, run, answered);
+  else if (prompt.bytes !== undefined) {
+    const query = { model: request.model ?? "", root: request.root, prompt: prompt.bytes };
+    s.knowledge.unsent?.(choice.worker.id, query);
+  }
   const nowMs = s.clock.now();
   const result = outcomeOf(end, facts);
   record.outcome = {
@@ -111,7 +115,8 @@ function tellIndex(s: Settler, request: ReadRequest, prompt: Prompt, { choice, f
       ? defined({
           promptTokens: facts.promptTokens,
           completionTokens: facts.completionTokens,
-          cachedTokens: facts.cachedTokens,
+          // 0 by wish says nothing of what is cached.
+          cachedTokens: request.readsCache ? facts.cachedTokens : undefined,
         })
       : {}),
   });

@@ -1,23 +1,9 @@
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COMMA = 0x2c;
-const COLON = 0x3a;
+import { type Member, MemberScanner } from "./member-scanner.ts";
+
 const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
 
 /** JSON text to set a member to; undefined deletes it. */
 export type MemberEdits = Readonly<Record<string, string | undefined>>;
-
-interface Member {
-  readonly key: string;
-  /** First byte of the key's quote. */
-  readonly start: number;
-  readonly valueStart: number;
-  /** One past the value. */
-  readonly end: number;
-}
 
 /**
  * Change top-level members of a JSON object on its bytes: all else, spacing and number spelling included, stays as the
@@ -26,9 +12,14 @@ interface Member {
  *
  * `json` must be a valid JSON object (it was parsed before). The result parses equal to the same edit on the parsed
  * object.
+ *
+ * @param members where they were found before, for a body that is too large to be searched twice
  */
-export function spliceMembers(json: Buffer, edits: MemberEdits): Buffer {
-  const members = topLevelMembers(json);
+export function spliceMembers(
+  json: Buffer,
+  edits: MemberEdits,
+  members: readonly Member[] = topLevelMembers(json),
+): Buffer {
   const parts: Buffer[] = [];
   const missing = new Set(Object.keys(edits).filter((key) => edits[key] !== undefined));
   let copied = 0;
@@ -63,62 +54,9 @@ export function spliceMembers(json: Buffer, edits: MemberEdits): Buffer {
   return Buffer.concat(parts);
 }
 
-function topLevelMembers(b: Buffer): Member[] {
-  const members: Member[] = [];
-  let at = b.indexOf(OPEN_BRACE) + 1;
-  for (;;) {
-    at = skipBlank(b, at);
-    if (b[at] !== QUOTE) return members;
-    const start = at;
-    at = endOfString(b, at);
-    const key = JSON.parse(b.toString("utf8", start, at)) as string;
-    at = skipBlank(b, at);
-    if (b[at] !== COLON) throw new RangeError("spliceMembers() needs valid JSON");
-    const valueStart = skipBlank(b, at + 1);
-    at = endOfValue(b, valueStart);
-    members.push({ key, start, valueStart, end: at });
-    at = skipBlank(b, at);
-    if (b[at] === COMMA) at++;
-  }
-}
-
-function skipBlank(b: Buffer, at: number): number {
-  while (b[at] === 0x20 || b[at] === 0x0a || b[at] === 0x0d || b[at] === 0x09) at++;
-  return at;
-}
-
-/** One past the closing quote. Long strings are skipped by `indexOf`, not byte by byte. */
-function endOfString(b: Buffer, at: number): number {
-  for (let end = b.indexOf(QUOTE, at + 1); end >= 0; end = b.indexOf(QUOTE, end + 1)) {
-    let slashes = 0;
-    while (b[end - 1 - slashes] === BACKSLASH) slashes++;
-    if (slashes % 2 === 0) return end + 1;
-  }
-  throw new RangeError("spliceMembers() needs valid JSON");
-}
-
-/** One past a value: string, number, literal, or balanced brackets. */
-function endOfValue(b: Buffer, start: number): number {
-  let depth = 0;
-  for (let at = start; at < b.length; at++) {
-    const c = b[at];
-    if (c === QUOTE) {
-      at = endOfString(b, at) - 1;
-      if (depth === 0) return at + 1;
-    } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
-      depth++;
-    } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
-      if (depth === 0) return trimEnd(b, at);
-      if (--depth === 0) return at + 1;
-    } else if (c === COMMA && depth === 0) {
-      return trimEnd(b, at);
-    }
-  }
-  throw new RangeError("spliceMembers() needs valid JSON");
-}
-
-/** Blanks after a number or literal belong to what follows. */
-function trimEnd(b: Buffer, at: number): number {
-  while (b[at - 1] === 0x20 || b[at - 1] === 0x0a || b[at - 1] === 0x0d || b[at - 1] === 0x09) at--;
-  return at;
+/** @throws NotAnObject for what is no JSON object */
+function topLevelMembers(json: Buffer): readonly Member[] {
+  const scanner = new MemberScanner(json);
+  while (!scanner.step(json.length));
+  return scanner.members;
 }
