@@ -38,11 +38,13 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
   warnOfStateBackend(settings, log);
   const directory = createMemoryDirectory();
   const metrics = createMetrics();
+  let agentOf: Agent | undefined;
   const kvcached = createKvcached({
     clock,
     log,
     env,
     metrics,
+    apiKey: (id) => agentOf?.apiKey(id),
     capBytes: settings.kv.ramBytes,
     seed: randomInt(2 ** 32),
   });
@@ -68,6 +70,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
   try {
     const inflight = (id: Parameters<typeof router.core.loads.of>[0]): number => router.core.loads.of(id).inFlight;
     const agent = createAgent({ settings, directory, clock, log, env, metrics, inflight });
+    agentOf = agent;
     await router.start();
     wire = await serveIndex(settings, kvcached, log);
     agent.start();

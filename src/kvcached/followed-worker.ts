@@ -167,6 +167,7 @@ export class FollowedWorker {
       clock: this.#d.clock,
       ...(this.#d.policy === undefined ? {} : { policy: this.#d.policy }),
       apply: (batch) => this.#apply(batch, vocabulary),
+      inPieces: true,
       clear: (why) => {
         this.#d.index.clearWorker(this.slot);
         this.#log.info("forgot what the worker held", { why });
@@ -216,7 +217,17 @@ export class FollowedWorker {
     this.#d.changed();
   }
 
+  /** While its events make no sense, what is sent to it is all that can be known. */
+  #fallBack(failed: boolean, reason: string): void {
+    if (this.#failure !== "" || failed === (this.#history !== undefined)) return;
+    this.#d.index.clearWorker(this.slot);
+    this.#history = failed ? createHistorySource(this.#d.index, this.slot) : undefined;
+    if (failed) this.#log.once(`kv/failed/${this.info.id}`).warn("KV events are not used for a while", { reason });
+    else this.#log.info("KV events are used again");
+  }
+
   #changed(state: SourceState): void {
+    this.#fallBack(state.at === "failed", state.detail);
     if (state.at === "silent")
       this.#log.once(`kv/silent/${this.info.id}`).warn("KV event source is silent", { detail: state.detail });
     else this.#log.debug("KV event source", { state: state.at, detail: state.detail });

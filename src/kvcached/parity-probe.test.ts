@@ -58,6 +58,19 @@ describe("createParityProbe", () => {
     expect(finding.text).toBe("equal");
   });
 
+  it("createParityProbe() sends the key that the engine was started with, and says what a 401 without one means", async () => {
+    // Broke: an engine with an API key answered 401, and nothing said why the probe knew nothing.
+    const locked: typeof fetch = (url, init) =>
+      new Headers(init?.headers).get("authorization") === "Bearer k1"
+        ? engine((bytes) => bytes)(url, init)
+        : Promise.resolve(new Response("no", { status: 401 }));
+    expect((await createParityProbe(locked, () => "k1")(WORKER, text)).text).toBe("equal");
+    expect((await probe(locked)).text).toContain(
+      "its /tokenize answers 401: only a cgn that started it knows its API key",
+    );
+    expect((await createParityProbe(locked, () => "k2")(WORKER, text)).text).toContain("not the one that it wants");
+  });
+
   it("createParityProbe() says why it knows nothing", async () => {
     expect((await probe(engine(() => undefined))).text).toBe("unknown: its /tokenize answers 400");
     const dead: typeof fetch = () => Promise.reject(new Error("refused"));

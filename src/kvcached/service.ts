@@ -26,6 +26,8 @@ export interface KvcachedOptions {
   readonly policy?: SourcePolicy;
   /** Where `cgn_kvcached_*` are exported; by default nowhere. */
   readonly metrics?: Metrics;
+  /** The API key of an engine that asks for one, where it is known (the agent of this process started it). A secret. */
+  readonly apiKey?: (id: WorkerId) => string | undefined;
   /** How engines are asked (parity probe). Default `fetch`. */
   readonly fetch?: typeof fetch;
 }
@@ -57,7 +59,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     log,
     vocabularies: createVocabularies(options.env),
     ...(options.policy === undefined ? {} : { policy: options.policy }),
-    parity: createParityProbe(options.fetch ?? fetch),
+    parity: createParityProbe(options.fetch ?? fetch, options.apiKey),
     changed,
     ...(metrics === undefined ? {} : { events: metrics.events }),
   };

@@ -1,4 +1,5 @@
 import type { KvEventBatch } from "../core/kv-event.ts";
+import type { MessageHeap } from "./message-heap.ts";
 
 /** One message of an engine's publisher. `batch` is undefined when its payload could not be decoded. */
 export interface SourceMessage {
@@ -36,6 +37,13 @@ export interface SourcePolicy {
   readonly silentMs: number;
   /** Messages held back while a replay runs; more are dropped and asked for again. */
   readonly maxPending: number;
+  /** Replays asked for one after the other to fill holes; what is missing then is given up at once. */
+  readonly maxReplays: number;
+  /** A source with so many more bad messages than good ones has failed. */
+  readonly maxTrouble: number;
+  /** After a failure the source is left alone for so long, twice as long each time, up to the second. */
+  readonly failMs: number;
+  readonly failMaxMs: number;
 }
 
 export const DEFAULT_SOURCE_POLICY: SourcePolicy = {
@@ -43,9 +51,14 @@ export const DEFAULT_SOURCE_POLICY: SourcePolicy = {
   checkMs: 10_000,
   silentMs: 60_000,
   maxPending: 20_000,
+  maxReplays: 8,
+  maxTrouble: 32,
+  failMs: 1_000,
+  failMaxMs: 60_000,
 };
 
-export type SourceAt = "connecting" | "replaying" | "live" | "gap" | "silent";
+/** `failed`: what it says is mostly no sense, so it is not listened to for a while. */
+export type SourceAt = "connecting" | "replaying" | "live" | "gap" | "silent" | "failed";
 
 interface Replay {
   readonly request: number;
@@ -57,13 +70,10 @@ interface Replay {
   readonly forHole: boolean;
   /** It repeats one that brought nothing new. */
   readonly second: boolean;
+  /** Replays before it that were asked for the same holes. */
+  readonly round: number;
   readonly replies: number;
   readonly by: number;
-}
-
-interface Pending {
-  readonly message: SourceMessage;
-  readonly rest: Pending | undefined;
 }
 
 /** The whole state of one event source; a plain value. Milliseconds are the owner's monotonic clock, `ts` the engine's. */
@@ -81,14 +91,21 @@ export interface SourceState {
   readonly floorUntil: number;
   /** Something was applied since the last clear. */
   readonly holding: boolean;
-  readonly pending: Pending | undefined;
-  readonly pendingCount: number;
-  readonly pendingLowest: number;
+  /** Messages held back. */
+  readonly pending: MessageHeap | undefined;
   readonly replay: Replay | undefined;
   readonly requests: number;
   /** When the connection was last lost or first tried, and when something in order last came. */
   readonly since: number;
   readonly quietSince: number;
+  /** There is a connection. */
+  readonly linked: boolean;
+  /** Bad messages less good ones, not below zero, and good ones since the last failure. */
+  readonly trouble: number;
+  readonly good: number;
+  /** Failures without a good stretch between them, and when the last one is over. */
+  readonly failures: number;
+  readonly retryAt: number;
   readonly counts: Readonly<
     Record<"live" | "replied" | "applied" | "duplicates" | "gaps" | "unfilled" | "restarts" | "malformed", number>
   >;
@@ -106,12 +123,15 @@ export function initialSource(hasReplay: boolean, now: number): SourceState {
     floorUntil: 0,
     holding: false,
     pending: undefined,
-    pendingCount: 0,
-    pendingLowest: Number.POSITIVE_INFINITY,
     replay: undefined,
     requests: 0,
     since: now,
     quietSince: now,
+    linked: false,
+    trouble: 0,
+    good: 0,
+    failures: 0,
+    retryAt: 0,
     counts: { live: 0, replied: 0, applied: 0, duplicates: 0, gaps: 0, unfilled: 0, restarts: 0, malformed: 0 },
   };
 }

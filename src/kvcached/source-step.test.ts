@@ -125,6 +125,47 @@ describe("stepSource", () => {
     expect(state.counts.malformed).toBe(2);
   });
 
+  it("stepSource() leaves a source alone that mostly makes no sense, longer each time, and meets it anew then", () => {
+    // Broke: 20,000 undecodable messages were taken in one by one, and each cost as much as all that were held back.
+    const bad = (seq: number): SourceInput => ({ type: "live", seq, batch: undefined });
+    const rubbish = Array.from({ length: 40 }, (_, i) => bad((i * 7_919) % 1_000));
+    const failed = run([...open, live(0), ...rubbish]);
+    expect(failed.said).toEqual(["replay 0", "apply 1", "replay 0", "clear"]);
+    expect(failed.state).toMatchObject({ at: "failed", pending: undefined, next: 0 });
+    expect(failed.state.detail).toContain("looked at again in 1 s");
+    expect(run([live(1), { type: "garbage" }, { type: "tick" }], true, failed.state, 999)).toMatchObject({
+      state: { at: "failed" },
+      out: [],
+    });
+    const back = run([{ type: "tick" }], true, failed.state, 1_000);
+    expect([back.state.at, ...back.said]).toEqual(["replaying", "replay 0"]);
+    const again = run(rubbish, true, back.state, 1_000).state;
+    expect([again.at, again.retryAt]).toEqual(["failed", 3_000]);
+    const good = Array.from({ length: 40 }, (_, i) => reply(4, i));
+    const well = run([{ type: "tick" }, ...good, { type: "replay-end", request: 4 }], true, again, 3_000).state;
+    expect(well).toMatchObject({ at: "live", failures: 0, next: 40 });
+  });
+
+  it("stepSource() forgives bad messages among more good ones", () => {
+    const mixed = Array.from(
+      { length: 300 },
+      (_, i): SourceInput => (i % 3 === 2 ? { type: "live", seq: i, batch: undefined } : live(i)),
+    );
+    expect(run([...open, ...mixed]).state.at).toBe("live");
+  });
+
+  it("stepSource() does not work more for messages that jump about", () => {
+    // Broke: settling 20,000 held-back messages with holes between them sorted all of them anew for each one (14 to 23 s).
+    let seq = 1;
+    const jumps = Array.from({ length: 20_000 }, (_, i) => live((seq = (seq * 48_271) % 2_147_483_647), i + 2));
+    const gap = run([...open, live(0), ...jumps]).state;
+    const before = performance.now();
+    const { state, said } = run([{ type: "tick" }], true, gap, 5_000);
+    expect(performance.now() - before).toBeLessThan(2_000);
+    expect(said).toEqual(["clear", expect.stringMatching(/^apply /)]);
+    expect(state.pending).toBeUndefined();
+  });
+
   it("stepSource() says with a remedy that a source never spoke", () => {
     expect(run([{ type: "tick" }], true, initialSource(true, 0), 60_000).state).toMatchObject({
       at: "silent",

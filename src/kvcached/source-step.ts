@@ -1,6 +1,8 @@
 //  connecting ─connected▶ replaying ─end▶ live ─hole▶ gap ─end▶ live
 //  live ─quiet▶ (asks again, stays live) · any ─disconnected▶ connecting · never spoke ─tick▶ silent ─message▶ live
+//  any ─mostly bad messages▶ failed ─tick, later and later▶ as after a new connection
 
+import { popMessage, pushMessage } from "./message-heap.ts";
 import {
   DEFAULT_SOURCE_POLICY,
   type SourceEffect,
@@ -29,6 +31,9 @@ interface Work {
  * What it promises: between two `clear` effects, the batches applied are consecutive messages of one engine process. Where
  * that cannot be kept (a hole that the engine no longer fills, a malformed message) the worker is cleared: knowing nothing
  * is better than lying.
+ *
+ * Costs the logarithm of what is held back for each message, whatever its sequence number: nobody can make it do more by
+ * jumping about. Effects of one step are at most as many as messages were held back.
  */
 export function stepSource(
   state: SourceState,
@@ -37,14 +42,20 @@ export function stepSource(
   policy: SourcePolicy = DEFAULT_SOURCE_POLICY,
 ): readonly [SourceState, ...SourceEffect[]] {
   const w: Work = { d: { ...state, counts: { ...state.counts } }, out: [], now, p: policy };
+  if (w.d.at === "failed") {
+    whileFailed(w, input);
+    return [w.d, ...w.out];
+  }
   switch (input.type) {
     case "connected":
+      w.d.linked = true;
       if (w.d.at === "connecting" || w.d.at === "silent") connected(w);
       break;
     case "disconnected":
       disconnected(w);
       break;
     case "live":
+      w.d.linked = true;
       if (w.d.at === "connecting" || w.d.at === "silent") connected(w);
       w.d.counts.live++;
       live(w, input);
@@ -57,6 +68,7 @@ export function stepSource(
       break;
     case "garbage":
       w.d.counts.malformed++;
+      w.d.trouble++;
       w.d.detail = "frames that are no KV event message: is the endpoint an engine's event publisher?";
       break;
     case "notice":
@@ -67,7 +79,43 @@ export function stepSource(
       tick(w);
       break;
   }
+  if (w.d.trouble >= w.p.maxTrouble) fail(w);
   return [w.d, ...w.out];
+}
+
+/** Nothing it says counts, until the time is over; then it is met anew. */
+function whileFailed(w: Work, input: SourceInput): void {
+  const { d } = w;
+  if (input.type === "live") d.counts.live++;
+  else if (input.type === "garbage") d.counts.malformed++;
+  else if (input.type === "connected") d.linked = true;
+  else if (input.type === "disconnected") d.linked = false;
+  else if (input.type === "notice") {
+    // Another process, or an emptied one, may speak better.
+    d.failures = 0;
+    d.retryAt = w.now;
+  } else if (input.type === "tick" && w.now >= d.retryAt) {
+    d.at = "connecting";
+    d.detail = "connecting";
+    d.since = w.now;
+    if (d.linked) connected(w);
+  }
+}
+
+function fail(w: Work): void {
+  const { d, p } = w;
+  const ms = Math.min(p.failMaxMs, p.failMs * 2 ** d.failures);
+  const why = `most of its messages make no sense (the last: ${d.detail || "a restart or a hole"})`;
+  clear(w, `${why}; it is looked at again in ${Math.round(ms / 1_000)} s`);
+  dropPending(d);
+  d.at = "failed";
+  d.replay = undefined;
+  d.next = 0;
+  d.lastTs = undefined;
+  d.trouble = 0;
+  d.good = 0;
+  d.failures++;
+  d.retryAt = w.now + ms;
 }
 
 function connected(w: Work): void {
@@ -84,6 +132,7 @@ function connected(w: Work): void {
 }
 
 function disconnected(w: Work): void {
+  w.d.linked = false;
   if (w.d.at === "connecting") return;
   w.d.at = "connecting";
   w.d.detail = "connection lost";
@@ -113,9 +162,11 @@ function live(w: Work, m: SourceMessage): void {
       duplicate(w);
       return;
     }
+    d.trouble++;
     restart(w, "its sequence numbers run backwards: the engine was restarted", ts);
   }
   // Until the replay has proved which process speaks, live messages wait.
+  countMalformed(w, m);
   const waits = d.at === "replaying" || d.at === "gap";
   if (m.seq === d.next && !waits) {
     inOrder(w, m);
@@ -142,6 +193,7 @@ function reply(w: Work, request: number, m: SourceMessage): void {
     return;
   }
   if (m.seq < d.next) return;
+  countMalformed(w, m);
   if (m.seq === d.next) {
     inOrder(w, m);
     return;
@@ -154,23 +206,24 @@ function reply(w: Work, request: number, m: SourceMessage): void {
 /** Held-back messages that now follow are applied, lowest first. */
 function inOrder(w: Work, m: SourceMessage): void {
   apply(w, m);
-  if (w.d.pendingLowest <= w.d.next) drain(w);
+  drain(w);
   if (w.d.replay === undefined && w.d.pending === undefined && w.d.at === "gap") settle(w, "");
   if (w.d.at === "live" && m.batch !== undefined) w.d.detail = "";
 }
 
 function apply(w: Work, m: SourceMessage): void {
-  const { d } = w;
+  const { d, p } = w;
   d.next = m.seq + 1;
   d.lastTs = m.batch?.ts;
   d.quietSince = w.now;
   if (m.batch === undefined) {
-    d.counts.malformed++;
     // It may have told of removals: what is held is no longer sure.
     clear(w, `message ${m.seq} could not be decoded`);
     return;
   }
   d.counts.applied++;
+  d.trouble = Math.max(0, d.trouble - 1);
+  if (++d.good >= p.maxTrouble) d.failures = 0;
   d.holding = true;
   w.out.push({ do: "apply", seq: m.seq, batch: m.batch });
 }
@@ -178,30 +231,26 @@ function apply(w: Work, m: SourceMessage): void {
 function hold(w: Work, m: SourceMessage): void {
   const { d } = w;
   // Dropped ones show as a hole later, and are asked for again.
-  if (d.pendingCount >= w.p.maxPending) return;
-  d.pending = { message: m, rest: d.pending };
-  d.pendingCount++;
-  d.pendingLowest = Math.min(d.pendingLowest, m.seq);
+  if ((d.pending?.count ?? 0) < w.p.maxPending) d.pending = pushMessage(d.pending, m);
 }
 
+/** Apply held-back messages as long as they follow. */
 function drain(w: Work): void {
   const { d } = w;
-  const sorted: SourceMessage[] = [];
-  for (let p = d.pending; p !== undefined; p = p.rest) sorted.push(p.message);
-  sorted.sort((a, b) => a.seq - b.seq);
-  dropPending(d);
-  for (const m of sorted) {
-    if (m.seq < d.next) w.d.counts.duplicates++;
-    else if (m.seq === d.next) apply(w, m);
-    else hold(w, m);
+  while (d.pending !== undefined && d.pending.message.seq <= d.next) {
+    const { message } = d.pending;
+    d.pending = popMessage(d.pending);
+    if (message.seq < d.next) d.counts.duplicates++;
+    else apply(w, message);
   }
 }
 
 function dropPending(d: Draft): void {
   d.pending = undefined;
-  d.pendingCount = 0;
-  d.pendingLowest = Number.POSITIVE_INFINITY;
 }
+
+/** The lowest sequence number held back. */
+const lowest = (d: Draft): number => d.pending?.message.seq ?? Number.POSITIVE_INFINITY;
 
 function openGap(w: Work): void {
   const { d } = w;
@@ -209,7 +258,7 @@ function openGap(w: Work): void {
   if (d.at !== "live") return;
   d.counts.gaps++;
   d.at = "gap";
-  d.detail = `messages ${d.next} to ${d.pendingLowest - 1} are missing`;
+  d.detail = `messages ${d.next} to ${lowest(d) - 1} are missing`;
   if (d.replay !== undefined) return;
   if (d.hasReplay) {
     requestReplay(w);
@@ -222,9 +271,10 @@ function openGap(w: Work): void {
 /** The hole before the lowest held message stays: forget, and go on from there. */
 function unfillable(w: Work): void {
   const { d } = w;
-  const hole = `messages ${d.next} to ${d.pendingLowest - 1} are lost: the engine no longer has them`;
+  const hole = `messages ${d.next} to ${lowest(d) - 1} are lost: the engine no longer has them`;
   if (d.holding) {
     d.counts.unfilled++;
+    d.trouble++;
     clear(w, hole);
   }
   d.detail = hole;
@@ -232,7 +282,7 @@ function unfillable(w: Work): void {
 }
 
 function jump(w: Work): void {
-  w.d.next = w.d.pendingLowest;
+  w.d.next = lowest(w.d);
   w.d.lastTs = undefined;
   drain(w);
 }
@@ -252,8 +302,9 @@ function endReplay(w: Work, timedOut: boolean): void {
     // A slow reader may lose replies in the middle, and a hole may be younger than the request: ask again while that
     // helps, and once more when it did not.
     const useful = d.next > r.nextThen || !r.forHole;
-    if (d.hasReplay && !(timedOut && r.replies === 0) && (useful || !r.second)) {
-      requestReplay(w, !useful);
+    const answers = !(timedOut && r.replies === 0);
+    if (d.hasReplay && answers && r.round < w.p.maxReplays && (useful || !r.second)) {
+      requestReplay(w, !useful, r.round + 1);
       return;
     }
     unfillable(w);
@@ -285,7 +336,7 @@ function restart(w: Work, why: string, floorTs: number | undefined): void {
   requestReplay(w);
 }
 
-function requestReplay(w: Work, second = false): void {
+function requestReplay(w: Work, second = false, round = 0): void {
   const { d } = w;
   // From the last known one, not the one after: if it comes back the same, the same process answers.
   const from = Math.max(0, d.next - 1);
@@ -297,6 +348,7 @@ function requestReplay(w: Work, second = false): void {
     nextThen: d.next,
     forHole: d.pending !== undefined,
     second,
+    round,
     replies: 0,
     by: w.now + w.p.replayMs,
   };
@@ -321,8 +373,18 @@ function tick(w: Work): void {
 
 function clear(w: Work, why: string): void {
   w.d.detail = why;
-  if (w.d.holding) w.out.push({ do: "clear", why });
+  if (w.d.holding) {
+    // What this step was to apply before would be forgotten at once.
+    const asked = w.out.filter((effect) => effect.do === "request-replay");
+    w.out.splice(0, w.out.length, ...asked, { do: "clear", why });
+  }
   w.d.holding = false;
+}
+
+function countMalformed(w: Work, m: SourceMessage): void {
+  if (m.batch !== undefined) return;
+  w.d.counts.malformed++;
+  w.d.trouble++;
 }
 
 function duplicate(w: Work): void {

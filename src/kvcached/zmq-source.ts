@@ -1,6 +1,7 @@
 import { Dealer, type Message, Subscriber } from "zeromq";
 import type { Clock } from "../core/clock.ts";
 import type { KvEventBatch } from "../core/kv-event.ts";
+import { batchPieces } from "./batch-pieces.ts";
 import { readLiveFrames, readReplyFrames, replayRequest } from "./event-frames.ts";
 import {
   DEFAULT_SOURCE_POLICY,
@@ -23,6 +24,8 @@ export interface ZmqSourceOptions {
   readonly policy?: SourcePolicy;
   /** Messages in order, replayed and live. */
   apply(batch: KvEventBatch, seq: number): void;
+  /** Give a large batch in parts of a few milliseconds' work (`batchPieces()`). Default: as it came. */
+  readonly inPieces?: boolean;
   clear(why: string): void;
   /** After each input that changed something to be seen. */
   changed(state: SourceState): void;
@@ -35,7 +38,7 @@ const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 /** Messages queued in libzmq before it drops; a drop shows as a gap and is asked for again. */
 const HIGH_WATER_MARK = 100_000;
 const TICK_MS = 500;
-/** Batches handled before the event loop gets its turn: a full queue must not starve the router in the same process. */
+/** Work done before the event loop gets its turn: a full queue must not starve the router in the same process. */
 const SLICE_MS = 5;
 
 /**
@@ -49,6 +52,9 @@ export class ZmqSource {
   #state: SourceState;
   #stopTick: () => void = () => {};
   #closed = false;
+  /** What is to be applied and waits for its slice, in order. */
+  #work: { readonly seq: number; readonly pieces: Iterator<KvEventBatch> }[] = [];
+  #working: Promise<void> | undefined;
 
   constructor(options: ZmqSourceOptions) {
     this.#o = options;
@@ -105,6 +111,7 @@ export class ZmqSource {
         const read = readLiveFrames(frames as Message[]);
         if (read.kind !== "message") this.#feed({ type: "garbage" });
         else this.#feed({ type: "live", seq: read.seq, batch: this.#decode(read.payload) });
+        await this.#working;
         await slice();
       }
     } catch (error) {
@@ -137,6 +144,7 @@ export class ZmqSource {
         }
         if (read.kind === "garbage") this.#feed({ type: "garbage" });
         else this.#feed({ type: "reply", request, seq: read.seq, batch: this.#decode(read.payload) });
+        await this.#working;
         await slice();
       }
     } catch (error) {
@@ -149,6 +157,8 @@ export class ZmqSource {
   }
 
   #decode(payload: Uint8Array): KvEventBatch | undefined {
+    // Nobody would look at it.
+    if (this.#state.at === "failed") return undefined;
     try {
       return this.#o.decode(payload);
     } catch (error) {
@@ -163,11 +173,46 @@ export class ZmqSource {
     const [state, ...effects] = stepSource(before, input, this.#o.clock.now(), this.#o.policy ?? DEFAULT_SOURCE_POLICY);
     this.#state = state;
     for (const effect of effects) {
-      if (effect.do === "apply") this.#o.apply(effect.batch, effect.seq);
-      else if (effect.do === "clear") this.#o.clear(effect.why);
-      else void this.#replay(effect.request, effect.from);
+      if (effect.do === "apply") this.#work.push({ seq: effect.seq, pieces: this.#piecesOf(effect.batch) });
+      else if (effect.do === "request-replay") void this.#replay(effect.request, effect.from);
+      else {
+        // What waits would be forgotten at once.
+        this.#work = [];
+        this.#o.clear(effect.why);
+      }
     }
+    // A replay of a source that is not listened to is of no use.
+    if (state.at === "failed") this.#dealer?.close();
+    this.#working ??= this.#applyWork();
     if (state.at !== before.at || state.detail !== before.detail) this.#o.changed(state);
+  }
+
+  /** Apply what waits: a slice at once, the rest in slices with the event loop's turn between them. Undefined: all is done. */
+  #applyWork(): Promise<void> | undefined {
+    const until = this.#o.clock.now() + SLICE_MS;
+    for (let at = 0; !this.#closed; ) {
+      const work = this.#work[at];
+      if (work === undefined) break;
+      const piece = work.pieces.next();
+      if (piece.done) at++;
+      else this.#o.apply(piece.value, work.seq);
+      if (this.#o.clock.now() < until) continue;
+      this.#work.splice(0, at);
+      return this.#applyLater();
+    }
+    this.#work = [];
+    return undefined;
+  }
+
+  #piecesOf(batch: KvEventBatch): Iterator<KvEventBatch> {
+    return this.#o.inPieces === true ? batchPieces(batch) : [batch].values();
+  }
+
+  async #applyLater(): Promise<void> {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    this.#working = undefined;
+    this.#working = this.#applyWork();
+    await this.#working;
   }
 
   /** A function to await after each message: gives the event loop its turn after every `SLICE_MS` of work. */

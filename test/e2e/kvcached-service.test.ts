@@ -3,6 +3,7 @@ import { nodeId, workerId } from "../../src/core/ids.ts";
 import type { WorkerDirectory, WorkerInfo } from "../../src/core/worker.ts";
 import { type RequestRow, readCapture } from "../../src/kvcached/capture-rows.ts";
 import { createKvcached, type Kvcached } from "../../src/kvcached/service.ts";
+import { DEFAULT_SOURCE_POLICY } from "../../src/kvcached/source-state.ts";
 import {
   type FakePublisher,
   type FakePublisherOptions,
@@ -33,7 +34,7 @@ async function publisher(options: FakePublisherOptions = {}): Promise<FakePublis
 }
 
 function service(over: Partial<Parameters<typeof createKvcached>[0]> = {}): Kvcached {
-  const policy = { replayMs: 500, checkMs: 1_000, silentMs: 60_000, maxPending: 1_000 };
+  const policy = { ...DEFAULT_SOURCE_POLICY, replayMs: 500, checkMs: 1_000, silentMs: 60_000, maxPending: 1_000 };
   const made = createKvcached({ clock: REAL_CLOCK, capBytes: 2 ** 26, seed: 1, env: {}, policy, ...over });
   ends.push(() => made.close());
   return made;
@@ -143,6 +144,28 @@ describe("createKvcached", () => {
     await engine.publish(Buffer.from([0xc1]));
     await until(() => source(kv)?.malformed === 2);
     expect(held(kv)).toBe(0);
+  });
+
+  it("createKvcached() leaves a publisher of rubbish alone, follows what is sent meanwhile, and comes back", async () => {
+    // Broke: thousands of undecodable messages were taken in one by one, and the process did nothing else.
+    const engine = await publisher();
+    const metrics = createMetrics({ processMetrics: false });
+    const kv = service({ metrics });
+    kv.register(worker(engine));
+    await engine.publish(payloads[0] as Uint8Array);
+    await until(() => held(kv) === 96);
+    for (let i = 0; i < 40; i++) await engine.publish(Buffer.from([0xc1]));
+    await until(() => source(kv)?.state === "failed");
+    expect(source(kv)?.detail).toContain("most of its messages make no sense");
+    expect(held(kv)).toBe(0);
+    kv.sent(ID, { model: "smol", root: "", prompt });
+    expect(kv.match({ model: "smol", root: "", prompt })[0]).toMatchObject({ source: "history" });
+    expect(await metrics.text()).toMatch(/cgn_kvcached_events_malformed_total\{worker="node\/0"\} 3\d/);
+    engine.forget(41);
+    await until(() => source(kv)?.state === "live");
+    expect(held(kv)).toBe(0);
+    await engine.publish(payloads[0] as Uint8Array);
+    await until(() => held(kv) === 96);
   });
 
   it("createKvcached() says when the announced block size is not the engine's", async () => {
