@@ -31,6 +31,7 @@ export const CODES = {
   REQUEST_TIMEOUT: { blame: "upstream", http: 504, exit: 1, retry: true },
   UNAUTHENTICATED: { blame: "user", http: 401, exit: 1, retry: false },
   ROUTE_NOT_FOUND: { blame: "user", http: 404, exit: 1, retry: false },
+  HOST_REFUSED: { blame: "user", http: 421, exit: 1, retry: false },
   METHOD_NOT_ALLOWED: { blame: "user", http: 405, exit: 1, retry: false },
   OVERLOADED: { blame: "upstream", http: 429, exit: 1, retry: true },
   NO_WORKER: { blame: "upstream", http: 503, exit: 4, retry: true },

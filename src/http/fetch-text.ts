@@ -13,6 +13,21 @@ export interface TextRequest {
   readonly timeoutMs: number;
 }
 
+/** No probe, template or metrics page is longer. */
+const MAX_BYTES = 16 * 1024 * 1024;
+
+async function boundedText(res: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of res.body ?? []) {
+    bytes += chunk.length;
+    // Leaving the loop cancels the rest.
+    if (bytes > MAX_BYTES) throw new Error(`the answer has more than ${MAX_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
 /** Ask for a text: probes, templates, the admin API. Never rejects; redirects are not followed. */
 export async function fetchText(url: string, request: TextRequest): Promise<TextReply> {
   try {
@@ -22,7 +37,7 @@ export async function fetchText(url: string, request: TextRequest): Promise<Text
       signal: AbortSignal.timeout(request.timeoutMs),
       ...(request.body === undefined ? {} : { body: request.body, headers: { "content-type": "application/json" } }),
     });
-    return { status: res.status, body: await res.text(), refused: false };
+    return { status: res.status, body: await boundedText(res), refused: false };
   } catch (e) {
     const cause = e instanceof Error ? e.cause : undefined;
     const code = cause instanceof Error && "code" in cause ? cause.code : undefined;

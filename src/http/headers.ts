@@ -50,6 +50,22 @@ export function forwardRequestHeaders(raw: HeaderPairs, drop: (name: string) => 
 
 export type ResponseHeaders = Record<string, string | string[]>;
 
+/** What tells of the engine itself, not of its answer. */
+const NOT_RETURNED = new Set(["server", "x-powered-by", "alt-svc"]);
+
+/**
+ * A redirect's or a created thing's address as clients may see it: of the same engine only, as a path of ours.
+ * @param from the URL that the engine was asked by
+ * @returns undefined for an address elsewhere
+ */
+export function localLocation(location: string, from: string): string | undefined {
+  if (!URL.canParse(location, from)) return undefined;
+  const { origin, pathname, search, hash } = new URL(location, from);
+  if (origin !== new URL(from).origin) return undefined;
+  // Two slashes would begin the name of a host.
+  return pathname.replace(/^\/+/, "/") + search + hash;
+}
+
 /** A response's headers as they go on to the client. `content-length` stays: the body does too. */
 export function forwardResponseHeaders(
   headers: Readonly<Record<string, string | string[] | undefined>>,
@@ -59,7 +75,7 @@ export function forwardResponseHeaders(
   const listed = listedIn(typeof connection === "string" ? connection : undefined);
   for (const name in headers) {
     const value = headers[name];
-    if (value === undefined || HOP_BY_HOP.has(name) || listed?.has(name)) continue;
+    if (value === undefined || HOP_BY_HOP.has(name) || NOT_RETURNED.has(name) || listed?.has(name)) continue;
     out[name] = value;
   }
   return out;

@@ -17,46 +17,57 @@ const CR = 13;
  */
 export class SseSplitter {
   readonly #maxEventBytes: number;
-  #rest: Buffer | undefined;
-  /** Bytes of `#rest` that hold no line end: not searched again. */
-  #searched = 0;
+  /** The event that is not complete yet, in pieces: they are joined once, at its end. */
+  #rest: Buffer[] = [];
+  #restBytes = 0;
+  /** Bytes of its last line so far, and the first of them. */
+  #lineBytes = 0;
+  #lineFirst = 0;
 
   constructor(maxEventBytes = 4 * 1024 * 1024) {
     this.#maxEventBytes = maxEventBytes;
   }
 
   get overflowed(): boolean {
-    return this.#rest !== undefined && this.#rest.length > this.#maxEventBytes;
+    return this.#restBytes > this.#maxEventBytes;
   }
 
   /** Take a chunk; calls `onEvent` for each event that it completes. Copies only what crosses a chunk's border. */
   push(chunk: Buffer, onEvent: (event: SseEvent) => void): void {
-    const bytes = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
     let eventStart = 0;
-    let lineStart = 0;
-    let at = this.#rest === undefined ? 0 : this.#searched;
-    // Line starts within `rest` are found again from the event's start; `searched` only skips bytes without an end.
-    if (this.#rest !== undefined) lineStart = bytes.lastIndexOf(LF, at - 1) + 1;
-    for (let end = bytes.indexOf(LF, at); end >= 0; end = bytes.indexOf(LF, at)) {
+    let at = 0;
+    for (let end = chunk.indexOf(LF); end >= 0; end = chunk.indexOf(LF, at)) {
+      const bytes = this.#lineBytes + end - at;
+      const first = this.#lineBytes > 0 ? this.#lineFirst : chunk[at];
       at = end + 1;
-      const blank = end === lineStart || (end === lineStart + 1 && bytes[lineStart] === CR);
-      if (blank) {
-        const raw = bytes.subarray(eventStart, at);
-        onEvent({ raw, data: dataOf(raw) });
-        eventStart = at;
-      }
-      lineStart = at;
+      this.#lineBytes = 0;
+      if (bytes > 1 || (bytes === 1 && first !== CR)) continue;
+      const raw = this.#take(chunk.subarray(eventStart, at));
+      eventStart = at;
+      onEvent({ raw, data: dataOf(raw) });
     }
-    this.#rest = eventStart === bytes.length ? undefined : bytes.subarray(eventStart);
-    this.#searched = bytes.length - eventStart;
+    if (at < chunk.length) {
+      if (this.#lineBytes === 0) this.#lineFirst = chunk[at]!;
+      this.#lineBytes += chunk.length - at;
+    }
+    if (eventStart === chunk.length) return;
+    this.#rest.push(eventStart === 0 ? chunk : chunk.subarray(eventStart));
+    this.#restBytes += chunk.length - eventStart;
   }
 
   /** Bytes of an event that is not complete, and forget them. */
   flush(): Buffer | undefined {
-    const rest = this.#rest;
-    this.#rest = undefined;
-    this.#searched = 0;
-    return rest;
+    this.#lineBytes = 0;
+    return this.#rest.length === 0 ? undefined : this.#take();
+  }
+
+  /** What is held, with what ends it. */
+  #take(end?: Buffer): Buffer {
+    if (this.#rest.length === 0 && end !== undefined) return end;
+    const parts = end === undefined ? this.#rest : [...this.#rest, end];
+    this.#rest = [];
+    this.#restBytes = 0;
+    return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
   }
 }
 

@@ -3,9 +3,18 @@ export interface UpstreamFailure {
   /**
    * `refused` nobody listens · `unreachable` no way to the host · `connect-timeout` · `reset` the connection ended before
    * the answer did · `timeout` no byte for too long · `protocol` not HTTP · `aborted` by us · `lost` the process
-   * behind it is known to be gone.
+   * behind it is known to be gone · `unusable` an answer that cannot be passed on, and would come again.
    */
-  readonly kind: "refused" | "unreachable" | "connect-timeout" | "reset" | "timeout" | "protocol" | "aborted" | "lost";
+  readonly kind:
+    | "refused"
+    | "unreachable"
+    | "connect-timeout"
+    | "reset"
+    | "timeout"
+    | "protocol"
+    | "aborted"
+    | "lost"
+    | "unusable";
   /** How far it had come: no connection yet, request sent, answer begun. */
   readonly phase: "connect" | "head" | "body";
   readonly message: string;

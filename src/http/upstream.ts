@@ -1,4 +1,6 @@
-import { type Dispatcher, Pool } from "undici";
+import type { Socket } from "node:net";
+import { buildConnector, type Dispatcher, Pool } from "undici";
+import { skipContinue } from "./skip-continue.ts";
 import { readFailure, type UpstreamFailure } from "./upstream-failure.ts";
 
 export interface UpstreamRequest {
@@ -43,9 +45,17 @@ export const DEFAULT_TIMEOUTS: UpstreamTimeouts = { connectMs: 5_000, headersMs:
 export class Upstreams {
   readonly #timeouts: UpstreamTimeouts;
   readonly #pools = new Map<string, Pool>();
+  readonly #connect: buildConnector.connector;
 
   constructor(timeouts: UpstreamTimeouts = DEFAULT_TIMEOUTS) {
     this.#timeouts = timeouts;
+    const connect = buildConnector({ timeout: timeouts.connectMs });
+    this.#connect = (options, done) => {
+      connect(options, (...[error, socket]) => {
+        if (socket === null || error !== null) done(error ?? new Error("no connection"), null);
+        else done(null, skipContinue(socket as Socket) as typeof socket);
+      });
+    };
   }
 
   /** Send a request. Never throws and never calls the handler before it returns. */
@@ -89,7 +99,7 @@ export class Upstreams {
         pipelining: 1,
         headersTimeout: this.#timeouts.headersMs,
         bodyTimeout: this.#timeouts.idleMs,
-        connect: { timeout: this.#timeouts.connectMs },
+        connect: this.#connect,
         maxHeaderSize: 64 * 1024,
       });
       this.#pools.set(origin, pool);

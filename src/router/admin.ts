@@ -46,6 +46,7 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
       const message = `Cannot serve ${path} here: the admin port is not bound to loopback. Set router.listen_admin to 127.0.0.1`;
       throw new CgnError("ROUTE_NOT_FOUND", message, { path });
     }
+    requireLocalHost(req, path);
     if (path.startsWith("/v1/cgn/nodes/")) return answerMark(options, req, res, path);
     if (req.method !== "GET" && req.method !== "HEAD") {
       throw new CgnError("METHOD_NOT_ALLOWED", `Cannot ${req.method} ${path}: it takes GET only`, { path });
@@ -56,6 +57,29 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
 
 function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || host.startsWith("127.");
+}
+
+/**
+ * A page in the operator's browser may have a name that resolves to this host (DNS rebinding): the browser then takes us for
+ * the page's own server, and sends that name. Who means us says `localhost` or an address.
+ * @throws CgnError HOST_REFUSED
+ */
+function requireLocalHost(req: IncomingMessage, path: string): void {
+  const host = req.headers.host ?? "";
+  const name = host.replace(/:\d*$/, "").toLowerCase();
+  if (name === "localhost" || name === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(name)) return;
+  const is = host === "" ? "it has no Host header" : `it was sent to "${host}"`;
+  const message = `Cannot serve ${path}: ${is}. Use http://127.0.0.1 or http://localhost with the admin port`;
+  throw new CgnError("HOST_REFUSED", message, { host });
+}
+
+/** A part of a path. @throws CgnError REQUEST_INVALID */
+function decodePart(part: string, path: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw new CgnError("REQUEST_INVALID", `Cannot read the path ${path}: it is no path. Encode "%" as "%25"`, { path });
+  }
 }
 
 async function answerMetrics(metrics: Metrics, res: ServerResponse): Promise<void> {
@@ -79,7 +103,7 @@ function view(o: AdminOptions, target: string, path: string): object {
     return { decisions: core.decisions.latest(limit) };
   }
   if (path.startsWith("/v1/cgn/decisions/")) {
-    const id = decodeURIComponent(path.slice("/v1/cgn/decisions/".length));
+    const id = decodePart(path.slice("/v1/cgn/decisions/".length), path);
     const record = core.decisions.find(id);
     if (record !== undefined) return record;
     const message = `Cannot find decision "${id}": it is not among the last 2000 of this router. Use the answer's x-request-id`;
@@ -94,7 +118,7 @@ function answerMark({ core }: AdminOptions, req: IncomingMessage, res: ServerRes
   const rest = path.slice("/v1/cgn/nodes/".length);
   const cut = rest.lastIndexOf("/");
   const verb = rest.slice(cut + 1);
-  const id = decodeURIComponent(rest.slice(0, Math.max(0, cut)));
+  const id = decodePart(rest.slice(0, Math.max(0, cut)), path);
   if (cut < 1 || !Object.hasOwn(MARKS, verb)) {
     const message = `Cannot find ${path}: it is no mark. Use /v1/cgn/nodes/ID/drain, cordon or uncordon`;
     throw new CgnError("ROUTE_NOT_FOUND", message, { path });

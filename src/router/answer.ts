@@ -74,10 +74,14 @@ function readTimings(timings: unknown, facts: AnswerFacts): void {
   facts.completionTokens ??= count(timings["predicted_n"]);
 }
 
+/** Characters of an answer that are kept for the index. */
+const MAX_TEXT = 4 * 1024 * 1024;
+
 function readChoice(choice: Json, facts: AnswerFacts): void {
   if (choice["finish_reason"] !== null && choice["finish_reason"] !== undefined) facts.finished = true;
   if ((choice["index"] ?? 0) !== 0) return;
   const part = choice["delta"] ?? choice["message"];
   const text = isObject(part) ? part["content"] : choice["text"];
-  if (typeof text === "string") facts.text = (facts.text ?? "") + text;
+  // What is beyond is lost to the index only: a shorter text is still the beginning of the next turn's prompt.
+  if (typeof text === "string" && (facts.text?.length ?? 0) < MAX_TEXT) facts.text = (facts.text ?? "") + text;
 }

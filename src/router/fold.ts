@@ -33,6 +33,9 @@ function endsWithAssistant(messages: unknown): boolean {
   return isObject(last) && last["role"] === "assistant";
 }
 
+const MAX_CHOICES = 1_024;
+const MAX_CALLS = 1_024;
+
 /**
  * Folds the chunks of a streamed chat or text completion into the body of the non-streaming answer: text and tool-call
  * arguments are joined, log probabilities appended, per choice; `usage`, `timings` and what else stands at the top are
@@ -42,13 +45,23 @@ export class AnswerFolder {
   readonly #top: Json = {};
   readonly #choices = new Map<number, Json>();
 
+  /** More choices than any request asks for, or more calls than any model makes: looking them up takes their square. */
+  get overflowed(): boolean {
+    if (this.#choices.size > MAX_CHOICES) return true;
+    for (const { message } of this.#choices.values()) {
+      const calls = isObject(message) ? message["tool_calls"] : undefined;
+      if (Array.isArray(calls) && calls.length > MAX_CALLS) return true;
+    }
+    return false;
+  }
+
   /** Take one chunk. */
   add(chunk: unknown): void {
     if (!isObject(chunk)) return;
     for (const [key, value] of Object.entries(chunk)) {
       if (key === "choices") continue;
       // `usage: null` on each chunk is how some engines say "not yet".
-      if (value !== null || !(key in this.#top)) this.#top[key] = value;
+      if (value !== null || !(key in this.#top)) define(this.#top, key, value);
     }
     if (!Array.isArray(chunk["choices"])) return;
     for (const choice of chunk["choices"]) if (isObject(choice)) this.#addChoice(choice);
@@ -70,7 +83,8 @@ export class AnswerFolder {
     for (const [key, value] of Object.entries(chunk)) {
       if (key === "index") continue;
       if (key === "delta") choice["message"] = merge(choice["message"], value);
-      else choice[key] = key === "finish_reason" ? (value ?? choice[key] ?? null) : merge(choice[key], value);
+      else if (key === "finish_reason") choice[key] = value ?? choice[key] ?? null;
+      else define(choice, key, merge(Object.hasOwn(choice, key) ? choice[key] : undefined, value));
     }
   }
 }
@@ -93,29 +107,40 @@ function settleMessage(choice: Json): Json {
 /** Members that name a thing: sent again they stay, they are not joined. */
 const NAMES = new Set(["role", "id", "type", "name"]);
 
+/** Joins `next` to `old`, which is the folder's own and may be changed: copying it for each token would take its square. */
 function merge(old: unknown, next: unknown, key = ""): unknown {
   if (next === undefined || next === null) return old ?? next;
   if (old === undefined || old === null) return key === "tool_calls" ? mergeCalls([], next) : next;
   if (typeof old === "string" && typeof next === "string") return NAMES.has(key) ? next || old : old + next;
   if (key === "tool_calls") return mergeCalls(old, next);
-  if (Array.isArray(old) && Array.isArray(next)) return [...old, ...next];
+  if (Array.isArray(old) && Array.isArray(next)) {
+    for (const item of next) old.push(item);
+    return old;
+  }
   if (isObject(old) && isObject(next)) {
-    const out: Json = { ...old };
-    for (const [k, v] of Object.entries(next)) out[k] = merge(out[k], v, k);
-    return out;
+    const own = old as Json;
+    for (const k in next) define(own, k, merge(Object.hasOwn(own, k) ? own[k] : undefined, next[k], k));
+    return own;
   }
   return next;
+}
+
+/** Set a member, whatever its name: `__proto__` is one like any other. */
+function define(object: Json, key: string, value: unknown): void {
+  if (key === "__proto__")
+    Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
+  else object[key] = value;
 }
 
 /** Pieces of tool calls belong together by their `index`. */
 function mergeCalls(old: unknown, next: unknown): unknown {
   if (!Array.isArray(old) || !Array.isArray(next)) return next;
-  const out = [...old] as Json[];
+  const own = old as Json[];
   for (const piece of next) {
     if (!isObject(piece)) continue;
-    const at = out.findIndex((call) => call["index"] === piece["index"]);
-    if (at < 0 || piece["index"] === undefined) out.push({ ...piece });
-    else out[at] = merge(out[at], piece) as Json;
+    const at = own.findLastIndex((call) => call["index"] === piece["index"]);
+    if (at < 0 || piece["index"] === undefined) own.push({ ...piece });
+    else own[at] = merge(own[at], piece) as Json;
   }
-  return out;
+  return own;
 }

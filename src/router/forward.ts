@@ -155,7 +155,7 @@ export class Retries {
       return "same";
     }
     this.#attempts++;
-    if (kind === "aborted" || (kind === "timeout" && phase !== "connect")) return undefined;
+    if (kind === "aborted" || kind === "unusable" || (kind === "timeout" && phase !== "connect")) return undefined;
     const died = phase !== "connect" && end.held === undefined;
     if (died) this.#deaths++;
     if (this.#attempts >= MAX_ATTEMPTS || this.#deaths > 1) return undefined;

@@ -1,5 +1,5 @@
 import type { Clock } from "../core/clock.ts";
-import { forwardResponseHeaders } from "../http/headers.ts";
+import { forwardResponseHeaders, localLocation } from "../http/headers.ts";
 import type { UpstreamCall, UpstreamHandler, UpstreamRequest, Upstreams } from "../http/upstream.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
 import type { Exchange } from "./accept.ts";
@@ -36,6 +36,8 @@ export class Relay implements UpstreamHandler, Leg {
   #sink: Sink | undefined;
   #resolve: (end: LegEnd) => void = () => {};
   #over = false;
+  /** The URL that the engine is asked by. */
+  #from = "";
   #cancelCommit: (() => void) | undefined;
 
   constructor(plan: RelayPlan) {
@@ -45,6 +47,7 @@ export class Relay implements UpstreamHandler, Leg {
   run(upstreams: Upstreams, origin: string, request: UpstreamRequest): Promise<LegEnd> {
     return new Promise((resolve) => {
       this.#resolve = resolve;
+      this.#from = origin + request.path;
       this.#plan.exchange.onLeft = () => this.#finish({ type: "left" });
       if (this.#plan.exchange.left) return this.#finish({ type: "left" });
       this.#call = upstreams.send(origin, request, this);
@@ -59,11 +62,22 @@ export class Relay implements UpstreamHandler, Leg {
 
   onHead(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void {
     const { exchange, headers: own, clock } = this.#plan;
+    const location = headers["location"];
+    let passed = headers;
+    if (location !== undefined) {
+      // The engine's own address is of no use to clients, and none of their business.
+      const local = localLocation(String(location), this.#from);
+      if (local === undefined && status >= 300 && status < 400) {
+        this.onFailure({ kind: "unusable", phase: "head", message: "it redirects to another address" });
+        return;
+      }
+      passed = { ...headers, location: local };
+    }
     const context: SinkContext = {
       ...this.#plan,
       res: exchange.res,
       status,
-      headers: { ...forwardResponseHeaders(headers), ...own },
+      headers: { ...forwardResponseHeaders(passed), ...own },
       onFirst: () => this.#first(),
     };
     const type = String(headers["content-type"] ?? "");
@@ -82,7 +96,12 @@ export class Relay implements UpstreamHandler, Leg {
   }
 
   onData(chunk: Buffer): boolean {
-    if (this.#sink === undefined || this.#sink.data(chunk)) return true;
+    const taken = this.#sink?.data(chunk) ?? true;
+    if (taken === true) return true;
+    if (taken !== false) {
+      this.onFailure(taken);
+      return true;
+    }
     this.#plan.exchange.res.once("drain", () => this.#call?.resume());
     return false;
   }

@@ -24,8 +24,8 @@ export interface HeldAnswer {
 
 /** Where an answer goes: one of the ways below, by what its head says. */
 export interface Sink {
-  /** False: pause until the client has taken what it was sent. */
-  data(chunk: Buffer): boolean;
+  /** False: pause until the client has taken what it was sent. A failure ends the leg. */
+  data(chunk: Buffer): boolean | UpstreamFailure;
   end(): LegEnd;
   fail(failure: UpstreamFailure): LegEnd;
 }
@@ -49,6 +49,9 @@ export interface SinkContext {
 
 const DONE = Buffer.from("[DONE]");
 
+/** So much of a stream without data (comments) is held back at most. */
+const HELD_BYTES = 256 * 1024;
+
 /** Write a body's piece; `write` says whether more is welcome. */
 function send(c: SinkContext, bytes: Buffer): boolean {
   if (!c.res.headersSent) c.res.writeHead(c.status, c.headers);
@@ -70,6 +73,7 @@ export class StreamSink implements Sink {
   readonly #c: SinkContext;
   readonly #splitter = new SseSplitter();
   #out: Buffer[] = [];
+  #held = 0;
   #started = false;
   #done = false;
   /** Events too large to understand: bytes go on as they come. */
@@ -86,6 +90,7 @@ export class StreamSink implements Sink {
       this.#blind = this.#started = true;
       this.#out.push(this.#splitter.flush()!);
     }
+    if (!this.#started && this.#held > HELD_BYTES) this.commit();
     return this.#started ? this.#flush() : true;
   }
 
@@ -137,12 +142,13 @@ export class StreamSink implements Sink {
       else if (readEvent(data, this.#c) && this.#c.dropUsage) return;
     }
     this.#out.push(raw);
+    if (!this.#started) this.#held += raw.length;
   }
 }
 
 /** Take the figures of one event. @returns true for a chunk that holds nothing but usage */
 function readEvent(data: Buffer, c: SinkContext): boolean {
-  if (!c.wantText && !worthParsing(data, c.facts)) return false;
+  if (data.length > PARSE_BYTES || (!c.wantText && !worthParsing(data, c.facts))) return false;
   let chunk: unknown;
   try {
     chunk = JSON.parse(data.toString("utf8"));
@@ -249,6 +255,9 @@ export class RawSink implements Sink {
   }
 }
 
+/** An answer that is folded from a stream may take so much of it; a million tokens with log probabilities take less. */
+const FOLD_BYTES = 256 * 1024 * 1024;
+
 /** A stream that becomes the whole answer which the client asked for (trait `foldNonStreaming`). */
 export class FoldSink implements Sink {
   readonly #c: SinkContext;
@@ -260,7 +269,7 @@ export class FoldSink implements Sink {
     this.#c = c;
   }
 
-  data(chunk: Buffer): boolean {
+  data(chunk: Buffer): boolean | UpstreamFailure {
     this.#bytes += chunk.length;
     this.#splitter.push(chunk, ({ data }) => {
       if (data === undefined || data.equals(DONE)) return;
@@ -269,6 +278,8 @@ export class FoldSink implements Sink {
       readAnswer(parsed, this.#c.facts);
       this.#folder.add(parsed);
     });
+    if (this.#splitter.overflowed) return unusable("an event of its stream does not end");
+    if (this.#bytes > FOLD_BYTES || this.#folder.overflowed) return unusable("its answer does not end");
     return true;
   }
 
@@ -293,6 +304,8 @@ export class FoldSink implements Sink {
     return { type: "retry", failure };
   }
 }
+
+const unusable = (message: string): UpstreamFailure => ({ kind: "unusable", phase: "body", message });
 
 function parse(data: Buffer): unknown {
   try {
