@@ -49,6 +49,8 @@ export interface PrefixKnowledge {
   match(query: MatchQuery): readonly WorkerMatch[] | Promise<readonly WorkerMatch[]>;
   /** A request was sent to this worker: its prompt will be in the cache there (history sources count it at once). */
   sent(worker: WorkerId, query: MatchQuery): void;
+  /** Nothing came of a request that was told by `sent`: it failed, or was refused. What was believed before it holds again. */
+  unsent?(worker: WorkerId, query: MatchQuery): void;
   observe(outcome: Outcome): void;
 }
 

@@ -22,6 +22,21 @@ export interface WorkerTraits {
   readonly tokenizesChats?: boolean;
 }
 
+/**
+ * How llama-server keeps prompts: each slot has the last one it computed and computes on in place; a store in RAM has some
+ * more. Which of them a request continues is decided by shares, so the longest common prefix alone says too much.
+ */
+export interface SlotRules {
+  /** Requests computed at a time, each in a slot of its own. */
+  readonly count: number;
+  /** A free slot is taken for its content when more than this share of the new prompt lies in it; else the one longest unused. */
+  readonly minShare: number;
+  /** Tokens that the store keeps besides the slots; 0: there is no store. */
+  readonly storeTokens: number;
+  /** Whenever a request starts, all other free slots are emptied into the store. */
+  readonly emptiesFree: boolean;
+}
+
 /** Where knowledge about a worker's cache comes from. */
 export type KvSource =
   | {
@@ -38,6 +53,10 @@ export type KvSource =
       readonly type: "history";
       /** How many prompts the engine is believed to keep (slots, prompt cache entries). */
       readonly entries: number;
+      /** How the engine chooses among its prompts, where it is known; else any prefix of any prompt counts. */
+      readonly slots?: SlotRules;
+      /** A common prefix of fewer tokens counts as none: engines of an unknown kind keep whole blocks, if anything. */
+      readonly minTokens?: number;
     };
 
 /** Where the model's tokenizer and chat template come from. At most one is needed. */

@@ -8,9 +8,10 @@ import { findEngine } from "../engines/registry.ts";
 import { type Applied, applyEvents } from "../kvindex/apply-events.ts";
 import type { PrefixIndex, WorkerSlot } from "../kvindex/prefix-index.ts";
 import type { Vocabulary } from "../prompt/vocabulary.ts";
-import { createHistorySource, type HistorySource } from "./history-source.ts";
+import { createHistorySource, type Held, type HistorySource } from "./history-source.ts";
 import type { ParityFinding } from "./parity-probe.ts";
 import { createSentClocks } from "./sent-clocks.ts";
+import { createSlotSource } from "./slot-source.ts";
 import type { SourcePolicy, SourceState } from "./source-state.ts";
 import type { ModelText, Vocabularies } from "./vocabularies.ts";
 import { ZmqSource } from "./zmq-source.ts";
@@ -57,7 +58,10 @@ export class FollowedWorker {
     this.#log = deps.log.child({ worker: info.id });
     const entries = info.kv.type === "history" ? info.kv.entries : FALLBACK_ENTRIES;
     this.slot = deps.index.addWorker(info.id, { historyEntries: entries });
-    if (info.kv.type === "history") this.#history = createHistorySource(deps.index, this.slot);
+    if (info.kv.type === "history") {
+      const { slots } = info.kv;
+      this.#history = slots === undefined ? createHistorySource(deps.index, this.slot) : createSlotSource(slots);
+    }
     void this.#start();
   }
 
@@ -69,6 +73,23 @@ export class FollowedWorker {
   sent(root: string, prompt: Uint8Array): void {
     this.#sent.note(root, prompt, this.#d.index.clock);
     this.#history?.sent(root, prompt);
+  }
+
+  /** Nothing came of a request that went there. */
+  unsent(root: string, prompt: Uint8Array): void {
+    this.#sent.take(root, prompt);
+    this.#history?.unsent(root, prompt);
+  }
+
+  /** What is held of a prompt, by what was sent; `inIndex` is what the index says. Undefined where events tell all. */
+  match(root: string, prompt: Uint8Array, inIndex: Held): Held | undefined {
+    return this.#history?.match(root, prompt, inIndex);
+  }
+
+  /** Fewer tokens than these of a common prefix count as none. */
+  get minTokens(): number {
+    const { kv } = this.info;
+    return (kv.type === "history" ? kv.minTokens : undefined) ?? 1;
   }
 
   /** A request came back: the truth meter, corrections, and history. */
@@ -92,6 +113,7 @@ export class FollowedWorker {
   notice(what: "restarted" | "reset"): void {
     if (this.#zmq !== undefined) this.#zmq.notice(what);
     this.#d.index.clearWorker(this.slot);
+    this.#history?.clear();
     this.#d.changed();
   }
 

@@ -23,7 +23,8 @@ function source(entries = 4) {
   const worker = workerId("llama/0");
   const slot = index.addWorker(worker, { historyEntries: entries });
   const history = createHistorySource(index, slot);
-  const predict = (prompt: Uint8Array) => index.match("", prompt)[0]?.tokens ?? 0;
+  const predict = (prompt: Uint8Array) =>
+    history.match("", prompt, index.match("", prompt)[0] ?? { bytes: 0, tokens: 0 }).tokens;
   const tell = (prompt: Uint8Array, answer: string, usage: readonly [number, number, number]) => {
     const predictedTokens = predict(prompt);
     history.sent("", prompt);
@@ -66,6 +67,21 @@ describe("createHistorySource", () => {
     const shared = render(SYSTEM, { role: "user", content: "What is the capital of Peru?" });
     expect(predict(shared)).toBeGreaterThan(15);
     expect(predict(utf8("something else"))).toBe(0);
+  });
+
+  // After a failed try 35 tokens were predicted of a prompt of 33: the guess for what was only sent took the place of what
+  // the engine had said.
+  it("unsent() leaves all as it was, and sent() changes no count that the engine told", () => {
+    const { history, predict, tell } = source();
+    const first = render(SYSTEM, FRANCE);
+    tell(first, ANSWER, [27, 8, 0]);
+    const second = render(SYSTEM, FRANCE, { role: "assistant", content: ANSWER }, { role: "user", content: "Spain?" });
+    const other = render({ role: "system", content: "Rhyme." }, FRANCE);
+    const before = [first, second, other].map(predict);
+    for (const prompt of [first, first, second, other]) history.sent("", prompt);
+    expect(predict(first)).toBe(26);
+    for (const prompt of [first, second, first, other]) history.unsent("", prompt);
+    expect([first, second, other].map(predict)).toEqual(before);
   });
 
   it("observe() believes the engine when it held less", () => {

@@ -88,24 +88,13 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const found: PrefixMatch[] = [];
   const service: Kvcached = {
     match(query) {
-      const answer: WorkerMatch[] = [];
       const start = metrics === undefined ? 0 : options.clock.now();
-      for (const m of index.match(query.root, query.prompt, found)) {
-        const worker = workers.get(m.worker);
-        if (worker === undefined || worker.slot !== m.slot || !worker.info.models.includes(query.model)) continue;
-        answer.push({
-          worker: m.worker,
-          tokens: m.tokens,
-          blocks: m.blocks,
-          bytes: m.bytes,
-          tier: m.tier,
-          source: m.source,
-        });
-      }
+      const answer = matches(query, workers, index.match(query.root, query.prompt, found));
       metrics?.lookup(options.clock.now() - start);
       return answer;
     },
     sent: (id, query) => workers.get(id)?.sent(query.root, query.prompt),
+    unsent: (id, query) => workers.get(id)?.unsent(query.root, query.prompt),
     observe: (outcome: Outcome) => workers.get(outcome.worker)?.observe(outcome),
     register,
     unregister,
@@ -129,6 +118,34 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   };
   return service;
 }
+
+/** What the index says, and what sources know besides it: the better of both for a worker. */
+function matches(
+  query: MatchQuery,
+  workers: ReadonlyMap<WorkerId, FollowedWorker>,
+  found: readonly PrefixMatch[],
+): readonly WorkerMatch[] {
+  const answer: WorkerMatch[] = [];
+  for (const m of found) {
+    const worker = workers.get(m.worker);
+    if (worker === undefined || worker.slot !== m.slot || !worker.info.models.includes(query.model)) continue;
+    const { tokens, blocks, bytes, tier, source } = m;
+    answer.push({ worker: m.worker, tokens, blocks, bytes, tier, source });
+  }
+  for (const [id, worker] of workers) {
+    if (!worker.info.models.includes(query.model)) continue;
+    const at = answer.findIndex((m) => m.worker === id && m.source === "history");
+    const held = worker.match(query.root, query.prompt, answer[at] ?? NOTHING);
+    if (held === undefined) continue;
+    if (at >= 0) answer.splice(at, 1);
+    const { bytes, tokens } = held;
+    if (tokens >= worker.minTokens)
+      answer.push({ worker: id, tokens, bytes, blocks: 0, tier: "device", source: "history" });
+  }
+  return answer;
+}
+
+const NOTHING = { bytes: 0, tokens: 0 };
 
 function followDirectory(
   directory: WorkerDirectory,

@@ -1,3 +1,4 @@
+import { aligned, copied, firstDifference } from "./first-difference.ts";
 import type { History, HistoryEntry, HistoryHit } from "./history.ts";
 import type { RecordedPrompt, TokenMark, WorkerSlot } from "./prefix-index.ts";
 import { bytesAt, cleanMarks, tokensAt } from "./token-marks.ts";
@@ -64,7 +65,7 @@ class HistoryTree implements History {
   record(slot: WorkerSlot, prompt: RecordedPrompt, stamp: number): void {
     const worker = this.#workers.get(slot);
     if (worker === undefined || worker.maxEntries < 1) return;
-    const bytes = prompt.bytes.slice(); // its own buffer: aligned for compare(), and the caller may reuse his
+    const bytes = copied(prompt.bytes); // aligned for compare(), and the caller may reuse his
     const { root } = prompt;
     const inherited: TokenMark[] = [];
     for (const entry of worker.entries) {
@@ -197,28 +198,6 @@ function mergeOnlyChild(edge: Edge): void {
 function anyOf(entries: Set<HistoryEntry>): HistoryEntry {
   const [first] = entries;
   return first!;
-}
-
-/** The bytes in a buffer of their own when they do not start at a multiple of four. */
-function aligned(bytes: Uint8Array): Uint8Array {
-  return bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
-}
-
-/** The first index in [from, to) where two aligned byte arrays differ, else `to`. Four bytes a step; no allocation a byte. */
-function firstDifference(a: Uint8Array, b: Uint8Array, from: number, to: number): number {
-  let at = from;
-  while (at < to && at % 4 !== 0) {
-    if (a[at] !== b[at]) return at;
-    at++;
-  }
-  const wordEnd = to >>> 2;
-  const wordsA = new Uint32Array(a.buffer, a.byteOffset, wordEnd);
-  const wordsB = new Uint32Array(b.buffer, b.byteOffset, wordEnd);
-  let word = at >>> 2;
-  while (word < wordEnd && wordsA[word] === wordsB[word]) word++;
-  at = Math.max(at, word * 4);
-  while (at < to && a[at] === b[at]) at++;
-  return at;
 }
 
 /** An empty history. */

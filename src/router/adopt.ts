@@ -8,6 +8,9 @@ import type { EngineSpec } from "./engine-spec.ts";
 /** Prompts that an engine without events is believed to keep, when nothing is known of its slots. */
 const HISTORY_ENTRIES = 16;
 
+/** A shorter common prefix promises nothing of an engine whose rules are not known: most keep whole blocks of 16 tokens. */
+const HISTORY_MIN_TOKENS = 16;
+
 /** How an engine is asked. `path` is relative to its base URL. */
 export type AskEngine = (url: string, path: string) => Promise<TextReply>;
 
@@ -22,7 +25,7 @@ export function unknownWorker(spec: EngineSpec): WorkerInfo {
     url: spec.url,
     models: spec.model === undefined ? [] : [spec.model],
     role: "both",
-    kv: spec.kv ?? { type: "history", entries: HISTORY_ENTRIES },
+    kv: spec.kv ?? { type: "history", entries: HISTORY_ENTRIES, minTokens: HISTORY_MIN_TOKENS },
     tokenizer: spec.tokenizer,
     state: "starting",
     reason: "not asked yet",

@@ -108,21 +108,24 @@ function totalTokens(c: Chooser, model: string, { prompt, matches }: Question): 
   let best: WorkerMatch | undefined;
   for (const m of matches) if (best === undefined || m.bytes > best.bytes) best = m;
   if (best === undefined) return ratio.tokens(prompt.length);
-  return best.tokens + ratio.tokens(prompt.length - best.bytes);
+  // The last token of a prompt that is held whole does not count as held.
+  return best.tokens + (best.bytes >= prompt.length ? 1 : ratio.tokens(prompt.length - best.bytes));
 }
 
 function snapshot(
   c: Chooser,
   worker: WorkerInfo,
   model: string,
-  { matches }: Question,
+  { matches, prompt: { exactTokens } }: Question,
   promptTokens: number,
   nowMs: number,
 ): WorkerSnapshot {
   const load = c.loads.of(worker.id);
   let found: WorkerMatch | undefined;
   for (const m of matches) if (m.worker === worker.id) found = m;
-  const cachedTokens = found?.tokens ?? 0;
+  // A prompt's last token is always computed: no more than the rest can come from the cache.
+  const limit = exactTokens === undefined ? Number.POSITIVE_INFINITY : Math.max(0, exactTokens - 1);
+  const cachedTokens = Math.min(found?.tokens ?? 0, limit);
   return {
     id: worker.id,
     inFlight: load.inFlight,

@@ -16,7 +16,7 @@ export interface WireHealth {
   readonly reason: string;
 }
 
-/** kvcached over the network. `match`, `sent` and `observe` never fail: without it nothing is known, and routing goes on. */
+/** kvcached over the network. `match`, `sent`, `unsent` and `observe` never fail: without it nothing is known, and routing goes on. */
 export interface KvClient extends PrefixKnowledge {
   match(query: MatchQuery): Promise<readonly WorkerMatch[]>;
   /** @throws CgnError DEPENDENCY_UNREACHABLE */
@@ -88,6 +88,7 @@ export function connectKv(options: KvClientOptions): KvClient {
       }
     },
     sent: (worker, query) => note({ worker, ...query, sent: true }),
+    unsent: (worker, query) => note({ worker, ...query, unsent: true }),
     observe: (outcome: Outcome) => note({ ...outcome, sent: false }),
     ...calls(client, name),
     health: () => health,

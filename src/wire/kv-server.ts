@@ -60,6 +60,7 @@ export function kvRoutes(service: KvService): (router: ConnectRouter) => void {
       observe(request) {
         const { model, root, prompt } = request;
         if (request.sent) service.sent(workerId(request.worker), { model, root, prompt });
+        else if (request.unsent) service.unsent?.(workerId(request.worker), { model, root, prompt });
         else service.observe(outcomeOf(request));
         return {};
       },

@@ -72,9 +72,10 @@ const STATUS: KvSourceStatus = {
 
 /** A service that answers what it is told and remembers what it heard. */
 function fakeService() {
-  const heard: { registered: WorkerInfo[]; sent: MatchQuery[]; outcomes: Outcome[] } = {
+  const heard: { registered: WorkerInfo[]; sent: MatchQuery[]; unsent: MatchQuery[]; outcomes: Outcome[] } = {
     registered: [],
     sent: [],
+    unsent: [],
     outcomes: [],
   };
   const listeners = new Set<() => void>();
@@ -83,6 +84,7 @@ function fakeService() {
       { worker: WORKER.id, tokens: query.prompt.length, blocks: 1, bytes: 2, tier: "device", source: "events" },
     ],
     sent: (_worker, query) => void heard.sent.push(query),
+    unsent: (_worker, query) => void heard.unsent.push(query),
     observe: (outcome) => void heard.outcomes.push(outcome),
     register: (worker) => void heard.registered.push(worker),
     unregister: () => {},
@@ -125,7 +127,9 @@ describe("workerFromMessage", () => {
       tokenizer: { bytes: true },
       upstreamModel: "x",
     };
-    for (const worker of [WORKER, plain]) expect(workerFromMessage(workerToMessage(worker))).toEqual(worker);
+    const slots = { count: 4, minShare: 0.1, storeTokens: 65_536, emptiesFree: true };
+    const ruled: WorkerInfo = { ...plain, kv: { type: "history", entries: 4, slots, minTokens: 16 } };
+    for (const worker of [WORKER, plain, ruled]) expect(workerFromMessage(workerToMessage(worker))).toEqual(worker);
   });
 
   it("workerFromMessage() names the field that is wrong", () => {
@@ -159,8 +163,10 @@ describe("listenWire", () => {
     expect(await client.sources()).toEqual([STATUS]);
     expect((await client.stats()).blocks).toBe(3);
     client.sent(WORKER.id, query);
+    client.unsent?.(WORKER.id, query);
     client.observe({ worker: WORKER.id, epoch: 1, ...query, cachedTokens: 0, predictedTokens: 9 });
-    await until(() => heard.sent.length === 1 && heard.outcomes.length === 1);
+    await until(() => heard.sent.length === 1 && heard.unsent.length === 1 && heard.outcomes.length === 1);
+    expect([heard.sent[0]?.prompt, heard.unsent[0]?.prompt]).toEqual([query.prompt, query.prompt]);
     expect(heard.outcomes[0]).toMatchObject({ cachedTokens: 0, predictedTokens: 9 });
     expect(heard.outcomes[0]).not.toHaveProperty("promptTokens");
   });

@@ -2,10 +2,17 @@ import { create } from "@bufbuild/protobuf";
 import { ENGINE_KINDS, ROLES } from "../core/engine-kind.ts";
 import { CgnError } from "../core/errors.ts";
 import { nodeId, workerId } from "../core/ids.ts";
-import type { KvSource, TokenizerSource, WorkerInfo, WorkerState, WorkerTraits } from "../core/worker.ts";
-import { type Worker, WorkerSchema } from "./gen/cgn/kv/v1/kv_pb.ts";
+import type { KvSource, SlotRules, TokenizerSource, WorkerInfo, WorkerState, WorkerTraits } from "../core/worker.ts";
+import {
+  type SlotRules as SlotRulesMessage,
+  SlotRulesSchema,
+  type Worker,
+  WorkerSchema,
+} from "./gen/cgn/kv/v1/kv_pb.ts";
 
 const STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down"];
+/** Far above what a server has: each costs memory here. */
+const MAX_SLOTS = 4096;
 /** A list that the compiler holds complete: the wire carries the names of the traits that hold. */
 const TRAITS = Object.keys({
   reportsCachedTokens: 0,
@@ -32,7 +39,11 @@ export function workerToMessage(worker: WorkerInfo): Worker {
     source: kv.type,
     ...(kv.type === "events"
       ? { eventsEndpoint: kv.endpoint, replayEndpoint: kv.replay ?? "", topic: kv.topic, dpRank: kv.dpRank }
-      : { historyEntries: kv.entries }),
+      : {
+          historyEntries: kv.entries,
+          minTokens: kv.minTokens ?? 0,
+          ...(kv.slots === undefined ? {} : { slots: create(SlotRulesSchema, { ...kv.slots }) }),
+        }),
     tokenizerDir: tokenizer.dir ?? "",
     gguf: tokenizer.gguf ?? "",
     byteVocabulary: tokenizer.bytes ?? false,
@@ -71,7 +82,7 @@ export function workerFromMessage(message: Worker): WorkerInfo {
 
 function kvOf(message: Worker): KvSource {
   const type = message.source === "" ? "history" : oneOf(["events", "history"] as const, "source", message.source);
-  if (type === "history") return { type, entries: message.historyEntries === 0 ? 16 : message.historyEntries };
+  if (type === "history") return historyOf(message);
   if (message.eventsEndpoint === "") {
     throw invalid("events_endpoint", "", 'a ZMQ address such as "tcp://127.0.0.1:5557", or source "history"');
   }
@@ -82,6 +93,20 @@ function kvOf(message: Worker): KvSource {
     topic: message.topic,
     dpRank: message.dpRank,
   };
+}
+
+function historyOf({ historyEntries, minTokens, slots }: Worker): KvSource {
+  return {
+    type: "history",
+    entries: historyEntries === 0 ? 16 : historyEntries,
+    ...(minTokens === 0 ? {} : { minTokens }),
+    ...(slots === undefined ? {} : { slots: slotsOf(slots) }),
+  };
+}
+
+function slotsOf({ count, minShare, storeTokens, emptiesFree }: SlotRulesMessage): SlotRules {
+  if (count > MAX_SLOTS) throw invalid("slots.count", String(count), `at most ${MAX_SLOTS}`);
+  return { count, minShare, storeTokens, emptiesFree };
 }
 
 function tokenizerOf(message: Worker): TokenizerSource {

@@ -13,7 +13,7 @@ const PYTHON = "python -m llama_cpp.server --help, llama-cpp-python 0.3.36";
 const EXTRA_ARGS_PATH = "engine.llama_cpp.extra_args";
 
 /** Slots that llama-server opens when `--parallel` is left out; they share one context. */
-const AUTOMATIC_SLOTS = 4;
+export const AUTOMATIC_SLOTS = 4;
 
 /** A busy llama-server goes only at the second SIGTERM; the router has drained it before the first. */
 const SECOND_TERM_MS = 1_000;
@@ -67,6 +67,13 @@ export function explicitSlots(input: LlamaCppInput): number | undefined {
 /** Slots that hold a prompt each. */
 export function slotCount(input: LlamaCppInput): number {
   return modeOfInput(input) === "python_server" ? 1 : (explicitSlots(input) ?? AUTOMATIC_SLOTS);
+}
+
+/** Whether all slots share one context: where `--parallel` is not written, or `--kv-unified` is. */
+export function slotsShareContext(input: LlamaCppInput): boolean {
+  const args = userArgsOf(input);
+  if (userValue(args, ["--no-kv-unified", "-no-kvu"]) !== undefined) return false;
+  return explicitSlots(input) === undefined || userValue(args, ["--kv-unified", "-kvu"]) !== undefined;
 }
 
 /** Context of one request in tokens; undefined where the model's own limit holds. */

@@ -22,6 +22,10 @@ runProbeCases("llama_cpp", llamaCpp.probe, {
   models: JSON.stringify(models.response.body),
 });
 
+/** How a llama-server with its defaults keeps prompts. */
+const SLOTS = { count: 4, minShare: 0.1, storeTokens: 65_536, emptiesFree: true };
+const HISTORY = { type: "history", entries: 4, slots: SLOTS };
+
 const GGUF = { ...SAMPLE_MODEL, name: "smol", path: "/models/smol.gguf", tp: 1 };
 
 function launch(options: object, over: Partial<LaunchInput<LlamaCppOptions>> = {}): LaunchPlan {
@@ -146,7 +150,7 @@ describe("llamaCpp", () => {
 
   it("takes an adopted engine for llama-server unless its mode is written", () => {
     const entries = (options: object) => llamaCpp.announce(sampleInput(parse(options), { adopted: true })).kv;
-    expect(entries({})).toEqual({ type: "history", entries: 16 });
+    expect(entries({})).toEqual(HISTORY);
     expect(entries({ mode: "python_server" })).toEqual({ type: "history", entries: 1 });
     expect(llamaCpp.traitsFor?.(parse({}))).toBe(llamaCpp.traits);
     expect(llamaCpp.traitsFor?.(parse({}), SAMPLE_SLOT)).toEqual({ ignoresModelName: true });
@@ -155,14 +159,20 @@ describe("llamaCpp", () => {
   it("announces a history that fits slots and store, and the GGUF as tokenizer", () => {
     const announce = (options: object) => llamaCpp.announce(sampleInput(parse(options), { model: GGUF }));
     expect(announce({ mode: "binary" })).toEqual({
-      kv: { type: "history", entries: 16 },
+      kv: HISTORY,
       tokenizer: { gguf: "/models/smol.gguf" },
       maxModelTokens: 8192,
     });
-    expect(announce({ mode: "binary", parallel: 2, extra_args: ["--cache-ram", "0"] }).kv).toEqual({
-      type: "history",
-      entries: 2,
-    });
+    const slots = (options: object) => {
+      const { kv } = announce({ mode: "binary", ...options });
+      return kv.type === "history" ? kv.slots : undefined;
+    };
+    // With a context a slot nothing is emptied; without a store there is nowhere to empty into.
+    expect(slots({ parallel: 2 })).toEqual({ ...SLOTS, count: 2, emptiesFree: false });
+    expect(slots({ extra_args: ["--cache-ram", "0"] })).toEqual({ ...SLOTS, storeTokens: 0, emptiesFree: false });
+    expect(slots({ extra_args: ["--cache-ram", "-1", "-sps", "0.5"] })).toMatchObject({ minShare: 0.5 });
+    expect(slots({ parallel: 2, extra_args: ["-kvu"] })).toEqual({ ...SLOTS, count: 2 });
+    expect(slots({ extra_args: ["--no-cache-idle-slots"] })).toEqual({ ...SLOTS, emptiesFree: false });
     expect(announce({ mode: "python_server" }).kv).toEqual({ type: "history", entries: 1 });
   });
 
@@ -204,6 +214,13 @@ describe("llamaCppProbe", () => {
     expect(probe.models?.parse(JSON.stringify(models.response.body))).toEqual([
       { id: "smollm2", maxModelTokens: 2048 },
     ]);
+  });
+  it("reads the slots of an adopted server from /props", () => {
+    expect(probe.kvSources?.parse(body, "127.0.0.1")).toEqual([HISTORY]);
+    expect(probe.kvSources?.parse('{"total_slots":2}', "127.0.0.1")).toEqual([
+      { ...HISTORY, entries: 2, slots: { ...SLOTS, count: 2, emptiesFree: false } },
+    ]);
+    expect(probe.kvSources?.parse('{"total_slots":1e9}', "127.0.0.1")).toEqual([]);
   });
   it("reads requests in work and waiting", () => {
     expect(probe.metrics?.parse("llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\n")).toEqual({

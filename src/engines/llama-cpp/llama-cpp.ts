@@ -1,5 +1,4 @@
-import type { WorkerTraits } from "../../core/worker.ts";
-import { userValue } from "../args.ts";
+import type { KvSource, WorkerTraits } from "../../core/worker.ts";
 import { type Announcement, type Engine, type EngineSlot, tokenizerSource } from "../engine.ts";
 import { noneOnlyCell } from "../none-only.ts";
 import {
@@ -8,10 +7,12 @@ import {
   launchLlamaCpp,
   modeOfInput,
   slotCount,
+  slotsShareContext,
   userArgsOf,
 } from "./llama-cpp-launch.ts";
 import { type LlamaCppOptions, llamaCppSchema, modeOf } from "./llama-cpp-options.ts";
 import { llamaCppProbe } from "./llama-cpp-probe.ts";
+import { llamaHistory } from "./llama-cpp-slots.ts";
 
 /**
  * llama-server: a wrong model name is ignored, a non-streaming request runs to its end when the client has left, and the
@@ -28,13 +29,6 @@ const SERVER_TRAITS: WorkerTraits = {
 
 /** llama_cpp.server tells no cached tokens, and no usage at all in a stream: folding would lose it. */
 const PYTHON_TRAITS: WorkerTraits = { ignoresModelName: true };
-
-/**
- * Prompts that llama-server is believed to keep for each slot: the slot's own, and some in its store in RAM (`--cache-ram`).
- * Measured: six conversations on four slots all came back. The store's exact rule is not known, so this is an estimate; the
- * `cached_tokens` of each answer corrects it.
- */
-const PROMPTS_PER_SLOT = 4;
 
 /** llama.cpp in its three modes. Facts of llama-server (October 2026), xllamacpp 2026.10 and llama-cpp-python 0.3.36. */
 export const llamaCpp: Engine<LlamaCppOptions> = {
@@ -59,15 +53,15 @@ function traitsFor(options: LlamaCppOptions, slot?: EngineSlot): WorkerTraits {
 function announce(input: LlamaCppInput): Announcement {
   const maxModelTokens = contextTokens(input);
   return {
-    kv: { type: "history", entries: historyEntries(input) },
+    kv: historyOf(input),
     tokenizer: tokenizerSource(input.model),
     ...(maxModelTokens === undefined ? {} : { maxModelTokens }),
   };
 }
 
-function historyEntries(input: LlamaCppInput): number {
-  const slots = slotCount(input);
-  if (modeOfInput(input) === "python_server") return slots;
-  const hasStore = userValue(userArgsOf(input), ["--cache-ram", "-cram"]) !== "0";
-  return hasStore ? slots * PROMPTS_PER_SLOT : slots;
+/** llama_cpp.server keeps the last prompt and continues any common part of it; llama-server has slots and a store. */
+function historyOf(input: LlamaCppInput): KvSource {
+  const count = slotCount(input);
+  if (modeOfInput(input) === "python_server") return { type: "history", entries: count };
+  return llamaHistory(count, slotsShareContext(input), userArgsOf(input));
 }

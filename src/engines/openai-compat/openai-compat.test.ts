@@ -41,7 +41,7 @@ describe("openaiCompat", () => {
   it("announces a history and the upstream name", () => {
     const options = openaiCompatSchema.parse({ upstream_model: "gpt-x", cached_prompts: 5 });
     expect(openaiCompat.announce(sampleInput(options))).toEqual({
-      kv: { type: "history", entries: 5 },
+      kv: { type: "history", entries: 5, minTokens: 16 },
       tokenizer: {},
       upstreamModel: "gpt-x",
       maxModelTokens: 8192,

@@ -4,6 +4,9 @@ import { launchOpenaiCompat } from "./openai-compat-launch.ts";
 import { type OpenaiCompatOptions, openaiCompatSchema } from "./openai-compat-options.ts";
 import { openaiCompatProbe } from "./openai-compat-probe.ts";
 
+/** Engines that are known keep whole blocks of 16 tokens, or more, or choose by shares: shorter prefixes promise nothing. */
+const MIN_TOKENS = 16;
+
 /** Any endpoint with OpenAI's API that somebody else runs. Nothing is spawned. */
 export const openaiCompat: Engine<OpenaiCompatOptions> = {
   kind: "openai_compat",
@@ -22,7 +25,7 @@ export const openaiCompat: Engine<OpenaiCompatOptions> = {
 function announce({ options, model }: LaunchInput<OpenaiCompatOptions>): Announcement {
   const upstreamModel = options.upstream_model;
   return {
-    kv: { type: "history", entries: options.cached_prompts },
+    kv: { type: "history", entries: options.cached_prompts, minTokens: MIN_TOKENS },
     tokenizer: tokenizerSource(model),
     ...(upstreamModel === undefined || upstreamModel === model.name ? {} : { upstreamModel }),
     ...(model.maxModelLen === undefined ? {} : { maxModelTokens: model.maxModelLen }),

@@ -41,6 +41,7 @@ export interface ScriptedKnowledge extends PrefixKnowledge {
   matches: readonly WorkerMatch[];
   readonly queries: MatchQuery[];
   readonly sentTo: string[];
+  readonly unsentTo: string[];
   readonly outcomes: Outcome[];
 }
 
@@ -49,12 +50,14 @@ export function scriptedKnowledge(): ScriptedKnowledge {
     matches: [],
     queries: [],
     sentTo: [],
+    unsentTo: [],
     outcomes: [],
     match(query) {
       knowledge.queries.push(query);
       return knowledge.matches;
     },
     sent: (worker) => void knowledge.sentTo.push(worker),
+    unsent: (worker) => void knowledge.unsentTo.push(worker),
     observe: (outcome) => void knowledge.outcomes.push(outcome),
   };
   return knowledge;
