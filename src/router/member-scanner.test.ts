@@ -43,6 +43,17 @@ describe("MemberScanner", () => {
     ]);
   });
 
+  it("finds the ends of long strings, whatever backslashes stand before them", () => {
+    const piece = fc.constantFrom("a".repeat(70), "\\", "\\".repeat(63), "\\".repeat(5_000), '"', "é", "b");
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 12 }), fc.constantFrom(50, 1_000, 100_000), (pieces, budget) => {
+        const value = { a: pieces.join(""), b: [pieces.join("")], c: 1 };
+        expect(Object.fromEntries(membersOf(JSON.stringify(value), budget))).toEqual(value);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   it("counts parts and depth", () => {
     const { parts, depth } = scan('{"a":[[{"b":{}}]],"c":"[[[["}');
     expect([parts, depth]).toEqual([5, 4]);

@@ -50,7 +50,7 @@ export async function readLarge(body: Buffer): Promise<LargeBody> {
     await nextTurn();
   }
   const { members, parts, depth } = scanner;
-  if (members.length > MAX_MEMBERS) throw new NotAnObject(`more than ${MAX_MEMBERS} members`);
+  if (members.length > MAX_MEMBERS) throw new NotAnObject(`the body has more than ${MAX_MEMBERS} members`);
   const unmatched = tooLarge(body.length, parts, depth);
   const json =
     unmatched === undefined

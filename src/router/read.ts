@@ -25,6 +25,8 @@ export interface ReadRequest {
   readonly unmatched?: string;
 }
 
+const SHOULD_BE = "Send a JSON object in UTF-8, not compressed";
+
 function invalid(is: string, should: string, param?: string): CgnError {
   const details = param === undefined ? {} : { param };
   return new CgnError("REQUEST_INVALID", `Cannot read the request: ${is}. ${should}`, details) as CgnError;
@@ -52,7 +54,7 @@ export function read(
     return { ...base, model: contentType?.startsWith("multipart/form-data") ? multipartModel(body) : undefined };
   }
   if (!isUtf8(body)) {
-    if (needsJson) throw invalid("the body is not UTF-8", "Send a JSON object in UTF-8, not compressed");
+    if (needsJson) throw invalid("the body is not UTF-8", SHOULD_BE);
     return { ...base, model: undefined };
   }
   if (body.length > PARSE_BYTES) {
@@ -64,7 +66,7 @@ export function read(
       }),
       (e: unknown) => {
         if (!(e instanceof NotAnObject || e instanceof SyntaxError)) throw e;
-        if (needsJson) throw notJson(e);
+        if (needsJson) throw e instanceof SyntaxError ? notJson(e) : invalid(e.message, SHOULD_BE);
         return { ...base, model: undefined };
       },
     );
@@ -122,7 +124,7 @@ function readsCache(json: Readonly<Record<string, unknown>>): boolean {
 
 function notJson(e: Error): CgnError {
   // The parser quotes the text around the fault; the client may see its own words.
-  return invalid(`the body is not JSON (${e.message})`, "Send a JSON object in UTF-8, not compressed");
+  return invalid(`the body is not JSON (${e.message})`, SHOULD_BE);
 }
 
 /** @returns undefined for a body that is no JSON object where that is allowed */
