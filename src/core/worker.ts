@@ -20,6 +20,8 @@ export interface WorkerTraits {
   readonly closesConnections?: boolean;
   /** Answers `/tokenize` with chat messages (parity probe). */
   readonly tokenizesChats?: boolean;
+  /** What it puts between a message's text parts where the chat template wants plain text. Default a line end (vLLM, llama.cpp). */
+  readonly textPartsJoin?: string;
 }
 
 /**

@@ -19,7 +19,9 @@ export interface ModelText {
 /** Vocabularies by model, each read once: workers of one model share it. */
 export interface Vocabularies {
   /** @throws CgnError MODEL_NOT_FOUND, STORAGE_UNUSABLE, NOT_SUPPORTED, CAPTURE_INVALID, TEMPLATE_FAILED, with the remedy */
-  of(worker: Pick<WorkerInfo, "models" | "upstreamModel" | "tokenizer">): Promise<ModelText>;
+  of(
+    worker: Pick<WorkerInfo, "models" | "upstreamModel" | "tokenizer"> & Partial<Pick<WorkerInfo, "traits">>,
+  ): Promise<ModelText>;
 }
 
 /** Models kept; more are forgotten from the oldest on and read again when asked for. */
@@ -31,10 +33,11 @@ export function createVocabularies(env: Readonly<Record<string, string | undefin
   return {
     of(worker) {
       const repos = worker.upstreamModel === undefined ? worker.models : [worker.upstreamModel, ...worker.models];
-      const key = keyOf(worker.tokenizer, repos);
+      const join = worker.traits?.textPartsJoin;
+      const key = JSON.stringify([keyOf(worker.tokenizer, repos), join]);
       const found = known.get(key);
       if (found !== undefined) return found;
-      const loading = load(worker.tokenizer, repos, env);
+      const loading = load(worker.tokenizer, repos, env, join);
       known.set(key, loading);
       // What failed is tried again at the next registration: somebody may have mended it.
       loading.catch(() => known.delete(key));
@@ -53,10 +56,12 @@ async function load(
   tokenizer: TokenizerSource,
   repos: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
+  join: string | undefined,
 ): Promise<ModelText> {
+  const textJoin = join === undefined ? {} : { textJoin: join };
   if (tokenizer.bytes === true) {
     const template = { template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS };
-    return { vocabulary: byteVocabulary(), renderer: createChatRenderer(template) };
+    return { vocabulary: byteVocabulary(), renderer: createChatRenderer({ ...template, ...textJoin }) };
   }
   const files = await readModel({ tokenizer, repos, env });
   const vocabulary = files === undefined ? undefined : vocabularyOf(files);
@@ -69,7 +74,7 @@ async function load(
       known: [],
     });
   }
-  return { vocabulary, renderer: rendererOf(files) };
+  return { vocabulary, renderer: rendererOf(files, textJoin) };
 }
 
 function vocabularyOf(files: ModelFiles): Vocabulary | undefined {
@@ -80,7 +85,7 @@ function vocabularyOf(files: ModelFiles): Vocabulary | undefined {
 }
 
 /** The renderer of a model's chat template, as the router makes it. */
-function rendererOf(files: ModelFiles): ChatRenderer | undefined {
+function rendererOf(files: ModelFiles, textJoin: { readonly textJoin?: string }): ChatRenderer | undefined {
   if (files.chatTemplate === undefined) return undefined;
   const normalize = files.tokenizerJson === undefined ? undefined : textNormalizer(files.tokenizerJson);
   return createChatRenderer({
@@ -90,5 +95,6 @@ function rendererOf(files: ModelFiles): ChatRenderer | undefined {
     specialTokens: files.specialTokens,
     now: () => new Date(),
     normalize,
+    ...textJoin,
   });
 }

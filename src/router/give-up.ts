@@ -39,5 +39,6 @@ function failureError(
   const is = `Cannot answer the request for "${model}": ${worker} failed (${kind}: ${message})${tries}`;
   if (kind === "timeout")
     return new CgnError("REQUEST_TIMEOUT", `${is}. Ask for fewer tokens, or stream`, {}) as CgnError;
-  return new CgnError("UPSTREAM_FAILED", `${is}. Try again`, {}) as CgnError;
+  const should = kind === "unusable" ? "Look at the engine: it would do so again" : "Try again";
+  return new CgnError("UPSTREAM_FAILED", `${is}. ${should}`, {}) as CgnError;
 }

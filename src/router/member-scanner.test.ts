@@ -57,6 +57,7 @@ describe("MemberScanner", () => {
   it("counts parts and depth", () => {
     const { parts, depth } = scan('{"a":[[{"b":{}}]],"c":"[[[["}');
     expect([parts, depth]).toEqual([5, 4]);
+    expect(scan('{"ids":[1,2,3],"tools":[{"a":[1,2]}]}').parts).toBe(6);
   });
 
   it.each([

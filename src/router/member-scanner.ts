@@ -41,7 +41,10 @@ type State = "key" | "colon" | "value" | "rest" | "after" | "done";
  */
 export class MemberScanner {
   readonly members: Member[] = [];
-  /** Objects, lists and members below the top: what it would cost to build them. */
+  /**
+   * Objects, lists and members below the top, and items of lists within others: what it would cost to build and render them.
+   * Not items of a list at the top: a prompt of token ids is cheap.
+   */
   parts = 0;
   /** Deepest nesting below the top. */
   depth = 0;
@@ -121,7 +124,7 @@ export class MemberScanner {
       if (c === OPEN_BRACE || c === OPEN_BRACKET) {
         this.parts++;
         if (++level > this.depth) this.depth = level;
-      } else if (c === COLON) {
+      } else if (c === COLON || (c === COMMA && level > 1)) {
         this.parts++;
       } else if (level === 0 && (c === COMMA || c === CLOSE_BRACE || c === CLOSE_BRACKET)) {
         // A number or literal: blanks after it belong to what follows.

@@ -33,7 +33,9 @@ export interface LoadedRenderer {
  * @throws CgnError MODEL_NOT_FOUND, STORAGE_UNUSABLE, TEMPLATE_FAILED
  */
 export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Promise<LoadedRenderer> {
-  if (worker.tokenizer.bytes === true) return { renderer: byteRenderer(), problem: undefined };
+  const join = worker.traits.textPartsJoin;
+  const textJoin = join === undefined ? {} : { textJoin: join };
+  if (worker.tokenizer.bytes === true) return { renderer: byteRenderer(textJoin), problem: undefined };
   const told = await toldTemplate(worker, deps);
   const repos = worker.upstreamModel === undefined ? worker.models : [worker.upstreamModel, ...worker.models];
   const files = await readModel({ tokenizer: worker.tokenizer, repos, env: deps.env }).catch((e: unknown) => {
@@ -60,6 +62,7 @@ export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Prom
           specialTokens: files?.specialTokens ?? {},
           now: deps.now,
           normalize,
+          ...textJoin,
         });
   const completion = {
     vocabulary: files === undefined ? undefined : vocabularyOf(files),
@@ -86,8 +89,9 @@ async function toldTemplate(
 }
 
 /** The simulator's: id = byte. */
-function byteRenderer(): PromptRenderer {
-  const chat = createFastChatRenderer({ template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS });
+function byteRenderer(textJoin: { readonly textJoin?: string }): PromptRenderer {
+  const template = { template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS };
+  const chat = createFastChatRenderer({ ...template, ...textJoin });
   const vocabulary = byteVocabulary();
   return {
     chat: (request) => chat.render(request),

@@ -50,7 +50,7 @@ function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log
   if (kind !== "chat" && kind !== "completion") return { reason: "this endpoint has no prompt to match" };
   if (unmatched !== undefined) return { reason: unmatched };
   if (kind === "chat" && pieces(json) > MAX_PIECES) {
-    return { reason: `the chat has more than ${MAX_PIECES} messages, parts, calls and tools` };
+    return { reason: `the chat has more than ${MAX_PIECES} messages, parts, calls, tools and documents` };
   }
   if (renderer === undefined) return { reason: "no chat template and tokenizer are known for the model" };
   try {
@@ -68,8 +68,8 @@ function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log
 const MAX_PIECES = 2_000;
 
 function pieces(json: ReadRequest["json"]): number {
-  const { messages, tools } = json ?? {};
-  let count = Array.isArray(tools) ? tools.length : 0;
+  const { messages, tools, documents } = json ?? {};
+  let count = (Array.isArray(tools) ? tools.length : 0) + (Array.isArray(documents) ? documents.length : 0);
   if (!Array.isArray(messages)) return count;
   count += messages.length;
   for (let i = 0; i < messages.length && count <= MAX_PIECES; i++) {

@@ -97,6 +97,20 @@ describe("loadRenderer()", () => {
     return prompt !== undefined && "bytes" in prompt ? Buffer.from(prompt.bytes).toString() : "";
   };
 
+  // Chats with several text parts were rendered as vLLM does for every engine.
+  it("joins text parts as the worker's engine does", async () => {
+    const deps = { env: {}, engineOf: () => vllmLike, ask: async () => undefined, now: () => new Date(0) };
+    const chat = { messages: [{ role: "user", content: [{ text: "one" }, { text: "two" }] }] };
+    const rendered = async (traits: WorkerInfo["traits"]) => {
+      const { renderer } = await loadRenderer({ ...worker, tokenizer: { bytes: true }, traits }, deps);
+      const prompt = renderer?.chat(chat) ?? { reason: "none" };
+      return "bytes" in prompt ? Buffer.from(prompt.bytes).toString() : prompt.reason;
+    };
+    expect(await rendered({})).toContain("one\ntwo");
+    expect(await rendered({ textPartsJoin: " " })).toContain("one two");
+    expect(await rendered({ textPartsJoin: "" })).toContain("onetwo");
+  });
+
   it("takes the template that the engine tells", async () => {
     const ask = async () => "{% for m in messages %}[{{ m.content }}]{% endfor %}";
     const loaded = await loadRenderer(worker, { ...deps, engineOf: () => llamaLike, ask });

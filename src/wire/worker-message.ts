@@ -13,8 +13,11 @@ import {
 const STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down"];
 /** Far above what a server has: each costs memory here. */
 const MAX_SLOTS = 4096;
+/** Traits that hold or do not. */
+type Flag = Exclude<keyof WorkerTraits, "textPartsJoin">;
+
 /** A list that the compiler holds complete: the wire carries the names of the traits that hold. */
-const TRAITS = Object.keys({
+const FLAGS = Object.keys({
   reportsCachedTokens: 0,
   usageOnlyWhenAsked: 0,
   foldNonStreaming: 0,
@@ -22,7 +25,9 @@ const TRAITS = Object.keys({
   ignoresModelName: 0,
   closesConnections: 0,
   tokenizesChats: 0,
-} satisfies Required<Record<keyof WorkerTraits, 0>>) as (keyof WorkerTraits)[];
+} satisfies Required<Record<Flag, 0>>) as Flag[];
+/** The trait that is a text goes as `textPartsJoin=` and the text. */
+const JOIN = "textPartsJoin=";
 
 /** Write a worker for the wire. Absent values become proto3 defaults. */
 export function workerToMessage(worker: WorkerInfo): Worker {
@@ -51,7 +56,7 @@ export function workerToMessage(worker: WorkerInfo): Worker {
     reason: worker.reason,
     epoch: worker.epoch,
     maxModelTokens: worker.maxModelTokens ?? 0,
-    traits: TRAITS.filter((trait) => worker.traits[trait] === true),
+    traits: namesOf(worker.traits),
   });
 }
 
@@ -117,8 +122,17 @@ function tokenizerOf(message: Worker): TokenizerSource {
   };
 }
 
+function namesOf(traits: WorkerTraits): string[] {
+  const flags: string[] = FLAGS.filter((flag) => traits[flag] === true);
+  return traits.textPartsJoin === undefined ? flags : [...flags, JOIN + traits.textPartsJoin];
+}
+
 function traitsOf(names: readonly string[]): WorkerTraits {
-  return Object.fromEntries(TRAITS.filter((trait) => names.includes(trait)).map((trait) => [trait, true]));
+  const join = names.find((name) => name.startsWith(JOIN));
+  return {
+    ...Object.fromEntries(FLAGS.filter((flag) => names.includes(flag)).map((flag) => [flag, true])),
+    ...(join === undefined ? {} : { textPartsJoin: join.slice(JOIN.length) }),
+  };
 }
 
 function oneOf<T extends string>(allowed: readonly T[], field: string, text: string): T {

@@ -14,8 +14,8 @@ export const mlx: Engine<MlxOptions> = {
   section: "mlx",
   sectionAliases: ["mlx_lm"],
   spawns: true,
-  // A non-streaming request went on after its client had left.
-  traits: { reportsCachedTokens: true, usageOnlyWhenAsked: true, foldNonStreaming: true },
+  // A non-streaming request went on after its client had left. Text parts are joined as they are (process_message_content).
+  traits: { reportsCachedTokens: true, usageOnlyWhenAsked: true, foldNonStreaming: true, textPartsJoin: "" },
   schema: mlxSchema,
   defaultPort: (options) => options.port,
   cell: (offload, role) => noneOnlyCell("mlx_lm server", offload, role),

@@ -14,8 +14,9 @@ export const sglang: Engine<SglangOptions> = {
   section: "sglang",
   sectionAliases: [],
   spawns: true,
-  // A wrong model name is taken and echoed back; both kinds of request end when the client leaves.
-  traits: { reportsCachedTokens: true, usageOnlyWhenAsked: true, ignoresModelName: true },
+  // A wrong model name is taken and echoed back; both kinds of request end when the client leaves. Text parts are joined by a
+  // space (process_content_for_template_format in jinja_template_utils.py).
+  traits: { reportsCachedTokens: true, usageOnlyWhenAsked: true, ignoresModelName: true, textPartsJoin: " " },
   schema: sglangSchema,
   defaultPort: (options) => options.port ?? 8000,
   cell: sglangCell,
