@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import type { ChatDialect } from "../core/chat-dialect.ts";
 import type { EngineKind, Role } from "../core/engine-kind.ts";
 import type { KvEventBatch } from "../core/kv-event.ts";
 import type { KvOffload } from "../core/kv-offload.ts";
@@ -104,6 +105,14 @@ export interface EngineLoad {
   readonly kvUsage?: number;
 }
 
+/** A chat template as the engine tells it, and what it then makes of messages besides what `Engine.chat` says. */
+export interface ToldTemplate {
+  readonly template: string;
+  readonly bos?: string;
+  readonly eos?: string;
+  readonly chat?: Partial<ChatDialect>;
+}
+
 /** Pure readers of what an engine answers. Paths are relative to its base URL. */
 export interface EngineProbe {
   /** What to fetch to know that it can answer, and the verdict. */
@@ -128,7 +137,7 @@ export interface EngineProbe {
   /** Where the engine tells its chat template (llama.cpp's `/props`). */
   readonly template?: {
     readonly path: string;
-    parse(body: string): { readonly template: string; readonly bos?: string; readonly eos?: string } | undefined;
+    parse(body: string): ToldTemplate | undefined;
   };
   /** Where the engine tells where it publishes KV events. `host` replaces wildcards. One entry a DP rank. */
   readonly kvSources?: { readonly path: string; parse(body: string, host: string): readonly KvSource[] };
@@ -184,6 +193,8 @@ export interface Engine<Options = unknown> {
   launch(input: LaunchInput<Options>): LaunchPlan;
   announce(input: LaunchInput<Options>): Announcement;
   readonly probe: EngineProbe;
+  /** What it makes of a chat's messages. Default `PLAIN_DIALECT`. */
+  readonly chat?: ChatDialect;
   /** Decode one payload of its KV event publisher. @throws CgnError EVENTS_MALFORMED */
   decodeEvents?(payload: Uint8Array): KvEventBatch;
 }

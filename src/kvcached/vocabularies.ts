@@ -1,9 +1,11 @@
+import { PLAIN_DIALECT } from "../core/chat-dialect.ts";
 import { CgnError } from "../core/errors.ts";
 import type { TokenizerSource, WorkerInfo } from "../core/worker.ts";
+import { findEngine } from "../engines/registry.ts";
 import type { ModelFiles } from "../modelfiles/model-files.ts";
 import { readModel } from "../modelfiles/read-model.ts";
 import { BYTE_BOS, BYTE_CHAT_TEMPLATE, BYTE_EOS } from "../prompt/byte-template.ts";
-import { type ChatRenderer, createChatRenderer } from "../prompt/chat-template.ts";
+import { type ChatRenderer, type ChatRendererOptions, createChatRenderer } from "../prompt/chat-template.ts";
 import { vocabularyFromGguf } from "../prompt/gguf-vocabulary.ts";
 import { textNormalizer } from "../prompt/text-normalizer.ts";
 import { vocabularyFromTokenizer } from "../prompt/tokenizer-json.ts";
@@ -20,9 +22,12 @@ export interface ModelText {
 export interface Vocabularies {
   /** @throws CgnError MODEL_NOT_FOUND, STORAGE_UNUSABLE, NOT_SUPPORTED, CAPTURE_INVALID, TEMPLATE_FAILED, with the remedy */
   of(
-    worker: Pick<WorkerInfo, "models" | "upstreamModel" | "tokenizer"> & Partial<Pick<WorkerInfo, "traits">>,
+    worker: Pick<WorkerInfo, "models" | "upstreamModel" | "tokenizer"> & Partial<Pick<WorkerInfo, "traits" | "kind">>,
   ): Promise<ModelText>;
 }
+
+/** How an engine takes chats. */
+type ChatForm = Pick<ChatRendererOptions, "dialect" | "textJoin">;
 
 /** Models kept; more are forgotten from the oldest on and read again when asked for. */
 const MAX_MODELS = 32;
@@ -34,10 +39,14 @@ export function createVocabularies(env: Readonly<Record<string, string | undefin
     of(worker) {
       const repos = worker.upstreamModel === undefined ? worker.models : [worker.upstreamModel, ...worker.models];
       const join = worker.traits?.textPartsJoin;
-      const key = JSON.stringify([keyOf(worker.tokenizer, repos), join]);
+      const dialect = (worker.kind === undefined ? undefined : findEngine(worker.kind).chat) ?? PLAIN_DIALECT;
+      const key = JSON.stringify([keyOf(worker.tokenizer, repos), join, dialect]);
       const found = known.get(key);
       if (found !== undefined) return found;
-      const loading = load(worker.tokenizer, repos, env, join);
+      const loading = load(worker.tokenizer, repos, env, {
+        dialect,
+        ...(join === undefined ? {} : { textJoin: join }),
+      });
       known.set(key, loading);
       // What failed is tried again at the next registration: somebody may have mended it.
       loading.catch(() => known.delete(key));
@@ -56,12 +65,11 @@ async function load(
   tokenizer: TokenizerSource,
   repos: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
-  join: string | undefined,
+  chat: ChatForm,
 ): Promise<ModelText> {
-  const textJoin = join === undefined ? {} : { textJoin: join };
   if (tokenizer.bytes === true) {
     const template = { template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS };
-    return { vocabulary: byteVocabulary(), renderer: createChatRenderer({ ...template, ...textJoin }) };
+    return { vocabulary: byteVocabulary(), renderer: createChatRenderer({ ...template, ...chat }) };
   }
   const files = await readModel({ tokenizer, repos, env });
   const vocabulary = files === undefined ? undefined : vocabularyOf(files);
@@ -74,7 +82,7 @@ async function load(
       known: [],
     });
   }
-  return { vocabulary, renderer: rendererOf(files, textJoin) };
+  return { vocabulary, renderer: rendererOf(files, chat) };
 }
 
 function vocabularyOf(files: ModelFiles): Vocabulary | undefined {
@@ -85,7 +93,7 @@ function vocabularyOf(files: ModelFiles): Vocabulary | undefined {
 }
 
 /** The renderer of a model's chat template, as the router makes it. */
-function rendererOf(files: ModelFiles, textJoin: { readonly textJoin?: string }): ChatRenderer | undefined {
+function rendererOf(files: ModelFiles, chat: ChatForm): ChatRenderer | undefined {
   if (files.chatTemplate === undefined) return undefined;
   const normalize = files.tokenizerJson === undefined ? undefined : textNormalizer(files.tokenizerJson);
   return createChatRenderer({
@@ -95,6 +103,6 @@ function rendererOf(files: ModelFiles, textJoin: { readonly textJoin?: string })
     specialTokens: files.specialTokens,
     now: () => new Date(),
     normalize,
-    ...textJoin,
+    ...chat,
   });
 }

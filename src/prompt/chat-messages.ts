@@ -1,7 +1,9 @@
+import type { ChatDialect } from "../core/chat-dialect.ts";
+
 /** A message as templates want it, or why there is none. */
 export type Prepared<T> = { readonly value: T } | { readonly reason: string };
 
-type Json = Readonly<Record<string, unknown>>;
+export type Json = Readonly<Record<string, unknown>>;
 
 /** How a template takes `content`: a plain text, or the list of parts. */
 export type ContentForm = "text" | "parts";
@@ -23,27 +25,41 @@ export function contentForm(template: string): ContentForm {
  * (Hugging Face's convention; vLLM and SGLang do so before they render). Images, audio and video cannot be rendered to bytes.
  * @param join - what stands between text parts when the template wants plain text: a line end in vLLM, a space in SGLang
  */
-export function prepareMessages(messages: unknown, form: ContentForm, join: string): Prepared<readonly Json[]> {
+export function prepareMessages(
+  messages: unknown,
+  form: ContentForm,
+  join: string,
+  dialect: ChatDialect,
+): Prepared<readonly Json[]> {
   if (!Array.isArray(messages)) return { reason: "messages is no list" };
   const prepared: Json[] = [];
   for (const message of messages as unknown[]) {
     if (!isObject(message)) return { reason: "a message is no object" };
-    const content = prepareContent(message["content"], form, join);
+    const content = prepareContent(message, form, join, dialect);
     if ("reason" in content) return content;
     const calls = message["tool_calls"];
     prepared.push({
       ...message,
+      ...(dialect.developerIsSystem === true && message["role"] === "developer" ? { role: "system" } : {}),
       content: content.value,
-      ...(Array.isArray(calls) ? { tool_calls: calls.map(prepareToolCall) } : {}),
+      ...(Array.isArray(calls) && dialect.textArguments !== true ? { tool_calls: calls.map(prepareToolCall) } : {}),
     });
   }
   return { value: prepared };
 }
 
-function prepareContent(content: unknown, form: ContentForm, join: string): Prepared<unknown> {
+function prepareContent(
+  { role, content }: Json,
+  form: ContentForm,
+  join: string,
+  { contents }: ChatDialect,
+): Prepared<unknown> {
   const parts = contentParts(content);
   if ("reason" in parts) return parts;
-  if (form === "parts" && Array.isArray(content)) return { value: parts.value.map((text) => ({ type: "text", text })) };
+  const list = parts.value.map((text) => ({ type: "text", text }));
+  if (form === "parts" && contents === "parts") return { value: list.length > 0 ? list : [{ type: "text", text: "" }] };
+  const wrapped = contents === "wrapped" && role !== "tool";
+  if (form === "parts" && (wrapped || (contents === undefined && Array.isArray(content)))) return { value: list };
   return { value: parts.value.join(join) };
 }
 

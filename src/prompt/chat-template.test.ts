@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { type ChatDialect, PLAIN_DIALECT } from "../core/chat-dialect.ts";
 import { isCgnError } from "../core/errors.ts";
 import { BYTE_BOS, BYTE_CHAT_TEMPLATE, BYTE_EOS } from "./byte-template.ts";
 import { type ChatRequest, createChatRenderer, type RenderedPrompt } from "./chat-template.ts";
@@ -96,5 +97,39 @@ describe("render()", () => {
   it("render() renders the byte vocabulary's template", () => {
     const renderer = createChatRenderer({ template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS });
     expect(text(renderer.render(hi))).toBe("<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
+  });
+});
+
+describe("dialects", () => {
+  const template =
+    "{% for m in messages %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}({{ part.text }}){% endfor %}{% endif %}{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
+  const user = { role: "user", content: "hi" };
+  const assistant = { role: "assistant", content: "The answer" };
+  const render = (dialect: ChatDialect, request: ChatRequest): string => {
+    return text(createChatRenderer({ template, bosToken: "", eosToken: "", dialect }).render(request));
+  };
+
+  it("render() makes an assistant's last message the user's, or continues it when asked, for SGLang", () => {
+    const sglang: ChatDialect = { lastAssistant: "user" };
+    const messages = [user, assistant];
+    expect(render(sglang, { messages })).toBe("[user]hi[user]The answer[assistant]");
+    expect(render(sglang, { messages, continue_final_message: true })).toBe("[user]hi[assistant]The answer");
+    expect(render(sglang, { messages, add_generation_prompt: false })).toBe("[user]hi[assistant]The answer");
+    expect(render(sglang, { messages: [user] })).toBe("[user]hi[assistant]");
+  });
+
+  it("render() hands texts on as parts to templates that walk over parts, for vLLM", () => {
+    const vllm: ChatDialect = { contents: "wrapped", lastAssistant: "kept" };
+    const tool = { role: "tool", content: [{ type: "text", text: "4" }] };
+    expect(render(vllm, { messages: [user, tool] })).toBe("[user](hi)[tool]4[assistant]");
+    expect(render(vllm, { messages: [{ role: "user", content: null }] })).toBe("[user][assistant]");
+    expect(render(PLAIN_DIALECT, { messages: [user, tool] })).toBe("[user]hi[tool](4)[assistant]");
+    expect(render({ contents: "text", lastAssistant: "kept" }, { messages: [tool] })).toBe("[tool]4[assistant]");
+  });
+
+  it("render() hands the role developer on where the engine does", () => {
+    const messages = [{ role: "developer", content: "d" }, user];
+    expect(render(PLAIN_DIALECT, { messages })).toBe("[developer]d[user]hi[assistant]");
+    expect(render({ ...PLAIN_DIALECT, developerIsSystem: true }, { messages })).toBe("[system]d[user]hi[assistant]");
   });
 });

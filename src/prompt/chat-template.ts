@@ -1,6 +1,8 @@
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
+import { type ChatDialect, PLAIN_DIALECT } from "../core/chat-dialect.ts";
 import { CgnError } from "../core/errors.ts";
 import { type ContentForm, contentForm, finalText, prepareMessages } from "./chat-messages.ts";
+import { lastTurn } from "./last-assistant.ts";
 import { strftime } from "./strftime.ts";
 import type { TextNormalizer } from "./text-normalizer.ts";
 
@@ -16,6 +18,8 @@ export interface ChatRendererOptions {
   readonly now?: () => Date;
   /** What the engine puts between text parts where the template wants plain text. Default a line end (vLLM 0.32). */
   readonly textJoin?: string;
+  /** What the engine makes of the messages. Default `PLAIN_DIALECT`. */
+  readonly dialect?: ChatDialect;
   /** From `textNormalizer()`. */
   readonly normalize?: TextNormalizer | undefined;
 }
@@ -56,7 +60,8 @@ const MAX_COMPILED = 64;
  */
 export function createChatRenderer(options: ChatRendererOptions): ChatRenderer {
   const template = compile(options.template);
-  const form = contentForm(options.template);
+  const contents = options.dialect?.contents;
+  const form = contents === "text" || contents === "parts" ? contents : contentForm(options.template);
   return { render: (request) => renderRequest(options, template, form, request) };
 }
 
@@ -77,28 +82,41 @@ function renderRequest(
   request: ChatRequest,
 ): RenderedPrompt {
   if (typeof request.chat_template === "string") return { reason: "the request brings its own chat_template" };
-  const messages = prepareMessages(request.messages, form, options.textJoin ?? "\n");
+  const dialect = options.dialect ?? PLAIN_DIALECT;
+  const messages = prepareMessages(request.messages, form, options.textJoin ?? "\n", dialect);
   if ("reason" in messages) return messages;
-  const proceed = request.continue_final_message === true;
+  const { add_generation_prompt: generate } = request;
+  const turn = lastTurn(messages.value, dialect, {
+    proceed: request.continue_final_message === true,
+    generate: typeof generate === "boolean" ? generate : undefined,
+    parts: lastHasParts(request.messages),
+  });
+  if ("reason" in turn) return turn;
+  const { suffix, cut, addGenerationPrompt } = turn.value;
   const context = {
     ...options.specialTokens,
     bos_token: options.bosToken,
     eos_token: options.eosToken,
     strftime_now: (format: string) => strftimeNow(options.now, format),
-    messages: messages.value,
+    messages: turn.value.messages,
     tools: Array.isArray(request.tools) && request.tools.length > 0 ? request.tools : null,
     documents: Array.isArray(request.documents) ? request.documents : null,
-    add_generation_prompt:
-      typeof request.add_generation_prompt === "boolean" ? request.add_generation_prompt : !proceed,
+    add_generation_prompt: addGenerationPrompt,
     ...kwargs(request.chat_template_kwargs),
   };
   let text = tried("Cannot render the chat template", () => run(template, context));
-  if (proceed) {
-    const cut = cutAfter(text, finalText(messages.value));
-    if (cut === undefined) return { reason: "the template does not end with the last message's content" };
-    text = cut;
+  if (cut) {
+    const kept = cutAfter(text, finalText(messages.value));
+    if (kept === undefined) return { reason: "the template does not end with the last message's content" };
+    text = kept;
   }
+  text += suffix;
   return { bytes: new TextEncoder().encode(options.normalize?.(text) ?? text) };
+}
+
+function lastHasParts(messages: unknown): boolean {
+  const last = Array.isArray(messages) ? (messages.at(-1) as { readonly content?: unknown } | null) : undefined;
+  return Array.isArray(last?.content) && last.content.length > 1;
 }
 
 /** Names that every template may use. `Template.render()` would bring its own, with the machine's clock. */

@@ -1,9 +1,11 @@
+import { PLAIN_DIALECT } from "../core/chat-dialect.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import type { Engine } from "../engines/engine.ts";
+import type { Engine, ToldTemplate } from "../engines/engine.ts";
 import type { ModelFiles } from "../modelfiles/model-files.ts";
 import { readModel } from "../modelfiles/read-model.ts";
 import { BYTE_BOS, BYTE_CHAT_TEMPLATE, BYTE_EOS } from "../prompt/byte-template.ts";
 import { createFastChatRenderer } from "../prompt/chat-skeletons.ts";
+import type { ChatRendererOptions } from "../prompt/chat-template.ts";
 import { vocabularyFromGguf } from "../prompt/gguf-vocabulary.ts";
 import { completionPrompt } from "../prompt/prompt-bytes.ts";
 import { textNormalizer } from "../prompt/text-normalizer.ts";
@@ -15,7 +17,7 @@ import type { PromptRenderer } from "./render.ts";
 /** How the outside is asked; tests pass their own. */
 export interface RendererDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly engineOf: (worker: WorkerInfo) => Pick<Engine, "probe">;
+  readonly engineOf: (worker: WorkerInfo) => Pick<Engine, "probe" | "chat">;
   /** GET a path of the engine; undefined when it does not answer 200. */
   readonly ask: (worker: WorkerInfo, path: string) => Promise<string | undefined>;
   readonly now: () => Date;
@@ -34,8 +36,9 @@ export interface LoadedRenderer {
  */
 export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Promise<LoadedRenderer> {
   const join = worker.traits.textPartsJoin;
-  const textJoin = join === undefined ? {} : { textJoin: join };
-  if (worker.tokenizer.bytes === true) return { renderer: byteRenderer(textJoin), problem: undefined };
+  const dialect = deps.engineOf(worker).chat ?? PLAIN_DIALECT;
+  const chat = join === undefined ? { dialect } : { dialect, textJoin: join };
+  if (worker.tokenizer.bytes === true) return { renderer: byteRenderer(chat), problem: undefined };
   const told = await toldTemplate(worker, deps);
   const repos = worker.upstreamModel === undefined ? worker.models : [worker.upstreamModel, ...worker.models];
   const files = await readModel({ tokenizer: worker.tokenizer, repos, env: deps.env }).catch((e: unknown) => {
@@ -62,7 +65,8 @@ export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Prom
           specialTokens: files?.specialTokens ?? {},
           now: deps.now,
           normalize,
-          ...textJoin,
+          ...chat,
+          dialect: { ...dialect, ...told?.chat },
         });
   const completion = {
     vocabulary: files === undefined ? undefined : vocabularyOf(files),
@@ -78,10 +82,7 @@ export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Prom
   };
 }
 
-async function toldTemplate(
-  worker: WorkerInfo,
-  { engineOf, ask }: RendererDeps,
-): Promise<{ template: string; bos?: string; eos?: string } | undefined> {
+async function toldTemplate(worker: WorkerInfo, { engineOf, ask }: RendererDeps): Promise<ToldTemplate | undefined> {
   const { template } = engineOf(worker).probe;
   if (template === undefined) return undefined;
   const body = await ask(worker, template.path);
@@ -89,9 +90,9 @@ async function toldTemplate(
 }
 
 /** The simulator's: id = byte. */
-function byteRenderer(textJoin: { readonly textJoin?: string }): PromptRenderer {
+function byteRenderer(form: Pick<ChatRendererOptions, "dialect" | "textJoin">): PromptRenderer {
   const template = { template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS };
-  const chat = createFastChatRenderer({ ...template, ...textJoin });
+  const chat = createFastChatRenderer({ ...template, ...form });
   const vocabulary = byteVocabulary();
   return {
     chat: (request) => chat.render(request),

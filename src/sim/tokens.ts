@@ -1,5 +1,12 @@
+import type { EngineKind } from "../core/engine-kind.ts";
+import { findEngine } from "../engines/registry.ts";
 import { BYTE_BOS, BYTE_CHAT_TEMPLATE, BYTE_EOS } from "../prompt/byte-template.ts";
-import { type ChatRequest, createChatRenderer, type RenderedPrompt } from "../prompt/chat-template.ts";
+import {
+  type ChatRenderer,
+  type ChatRequest,
+  createChatRenderer,
+  type RenderedPrompt,
+} from "../prompt/chat-template.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -16,11 +23,17 @@ export function decodeIds(ids: readonly number[]): string {
 
 const template = { template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS };
 
-/** The built-in template as each engine renders it: SGLang puts a space between a message's text parts, vLLM a line end. */
-const RENDERERS = {
-  vllm: createChatRenderer({ ...template, textJoin: "\n" }),
-  sglang: createChatRenderer({ ...template, textJoin: " " }),
-};
+/** The built-in template as each engine renders it. */
+const RENDERERS = { vllm: rendererAs("vllm"), sglang: rendererAs("sglang") };
+
+function rendererAs(kind: EngineKind): ChatRenderer {
+  const { chat, traits } = findEngine(kind);
+  return createChatRenderer({
+    ...template,
+    ...(chat === undefined ? {} : { dialect: chat }),
+    ...(traits.textPartsJoin === undefined ? {} : { textJoin: traits.textPartsJoin }),
+  });
+}
 
 /**
  * The prompt of a chat: its bytes are the token ids. It is rendered by the very code that the router renders with: what a

@@ -1,5 +1,5 @@
 import type { KvSource } from "../../core/worker.ts";
-import type { EngineLoad, EngineProbe, ProbeReply } from "../engine.ts";
+import type { EngineLoad, EngineProbe, ProbeReply, ToldTemplate } from "../engine.ts";
 import { countOf, fieldsOf, metricSum, readJson, readModelList, textOf } from "../probe-text.ts";
 import { AUTOMATIC_SLOTS } from "./llama-cpp-launch.ts";
 import { llamaHistory } from "./llama-cpp-slots.ts";
@@ -33,13 +33,20 @@ function parseLoad(text: string): EngineLoad {
   return { ...(running === undefined ? {} : { running }), ...(waiting === undefined ? {} : { waiting }) };
 }
 
-function parseTemplate(body: string): { template: string; bos?: string; eos?: string } | undefined {
+/** What it found out about its template by trying (`chat_template_caps`) decides what it hands to it. */
+function parseTemplate(body: string): ToldTemplate | undefined {
   const props = fieldsOf(readJson(body));
   const template = textOf(props["chat_template"]);
   if (template === undefined) return undefined;
   const bos = textOf(props["bos_token"]);
   const eos = textOf(props["eos_token"]);
-  return { template, ...(bos === undefined ? {} : { bos }), ...(eos === undefined ? {} : { eos }) };
+  const caps = fieldsOf(props["chat_template_caps"]);
+  const typed = caps["supports_typed_content"] === true && caps["supports_string_content"] !== true;
+  const chat = {
+    ...(caps["supports_typed_content"] === undefined ? {} : ({ contents: typed ? "parts" : "text" } as const)),
+    ...(caps["supports_object_arguments"] === false ? { textArguments: true } : {}),
+  };
+  return { template, chat, ...(bos === undefined ? {} : { bos }), ...(eos === undefined ? {} : { eos }) };
 }
 
 /** It does not tell whether its slots share a context: their automatic number means that they do. */

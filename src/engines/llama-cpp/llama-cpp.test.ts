@@ -203,6 +203,7 @@ describe("llamaCppProbe", () => {
       template: props.response.body.chat_template,
       bos: "<|im_start|>",
       eos: "<|im_end|>",
+      chat: { contents: "text", textArguments: true },
     });
     expect(probe.template?.parse('{"role":"router"}')).toBeUndefined();
   });

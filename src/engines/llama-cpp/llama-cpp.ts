@@ -44,6 +44,8 @@ export const llamaCpp: Engine<LlamaCppOptions> = {
   launch: launchLlamaCpp,
   announce,
   probe: llamaCppProbe,
+  // Seen by /apply-template of llama-server (xllamacpp 2026.10). `--no-prefill-assistant` is not followed.
+  chat: { developerIsSystem: true, lastAssistant: "continued" },
 };
 
 function traitsFor(options: LlamaCppOptions, slot?: EngineSlot): WorkerTraits {

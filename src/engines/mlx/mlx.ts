@@ -22,6 +22,8 @@ export const mlx: Engine<MlxOptions> = {
   launch: launchMlx,
   announce,
   probe: mlxProbe,
+  // mlx_lm/server.py, process_message_content().
+  chat: { contents: "text", lastAssistant: "kept" },
 };
 
 function announce(input: MlxInput): Announcement {

@@ -23,6 +23,8 @@ export const sglang: Engine<SglangOptions> = {
   launch: launchSglang,
   announce,
   probe: sglangProbe,
+  // sglang/srt/entrypoints/openai/serving_chat.py, _handle_last_assistant_message(), 0.5.23.
+  chat: { lastAssistant: "user" },
   decodeEvents: decodeSglangEvents,
 };
 

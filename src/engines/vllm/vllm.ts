@@ -23,5 +23,7 @@ export const vllm: Engine<VllmOptions> = {
   launch: vllmLaunch,
   announce: vllmAnnounce,
   probe: vllmProbe,
+  // vllm/entrypoints/chat_utils.py, _parse_chat_message_content() with content_format "openai".
+  chat: { contents: "wrapped", lastAssistant: "kept" },
   decodeEvents: decodeVllmEvents,
 };
