@@ -17,7 +17,8 @@ const AWAY_EVERY_MS = 1_000;
 const SILENT_EVERY_MS = 500;
 
 /** What a running engine says about itself; absent where it does not. */
-type Told = Pick<WorkerInfo, "models"> & Partial<Pick<WorkerInfo, "kv" | "blockTokens" | "maxModelTokens">>;
+type Told = Pick<WorkerInfo, "models"> &
+  Partial<Pick<WorkerInfo, "kv" | "blockTokens" | "maxModelTokens" | "tokenizer">>;
 
 interface Answers {
   readonly told: Told;
@@ -164,9 +165,11 @@ async function askEngine(described: WorkerInfo, probe: EngineProbe, url: string)
     if (status === 401 || status === 403) wantsKey = true;
     return status === 200 ? body : undefined;
   };
-  const [list, blocks, sources] = await Promise.all(
-    [probe.models?.path, probe.blockTokens?.path, probe.kvSources?.path].map(text),
+  const nameless = Object.keys(described.tokenizer).length === 0 ? probe.tokenizer : undefined;
+  const [list, blocks, sources, about] = await Promise.all(
+    [probe.models?.path, probe.blockTokens?.path, probe.kvSources?.path, nameless?.path].map(text),
   );
+  const tokenizer = about === undefined ? undefined : nameless?.parse(about);
   const served = list === undefined ? [] : (probe.models?.parse(list) ?? []);
   const limit = served[0]?.maxModelTokens;
   const blockTokens = blocks === undefined ? undefined : probe.blockTokens?.parse(blocks);
@@ -178,6 +181,7 @@ async function askEngine(described: WorkerInfo, probe: EngineProbe, url: string)
     ...(described.maxModelTokens !== undefined || limit === undefined ? {} : { maxModelTokens: limit }),
     ...(described.blockTokens !== undefined || blockTokens === undefined ? {} : { blockTokens }),
     ...(kv === undefined ? {} : { kv }),
+    ...(tokenizer === undefined ? {} : { tokenizer }),
   };
   return { told, wantsKey };
 }

@@ -144,6 +144,8 @@ export interface EngineProbe {
   /** Where the engine tells its block size. */
   readonly blockTokens?: { readonly path: string; parse(body: string): number | undefined };
   readonly version?: { readonly path: string; parse(body: string): string | undefined };
+  /** Where an engine tells the tokenizer of its model. Only the simulator does: its vocabulary is built in. */
+  readonly tokenizer?: { readonly path: string; parse(body: string): TokenizerSource | undefined };
   /** How an engine is given the key that it then asks of everyone: flags of its command line, and variables it reads. */
   readonly apiKey?: { readonly flags: readonly string[]; readonly variables: readonly string[] };
 }

@@ -1,3 +1,5 @@
+import type { TokenizerSource } from "../core/worker.ts";
+
 /** Parse JSON that an engine sent; undefined when it is none. */
 export function readJson(text: string): unknown {
   try {
@@ -62,4 +64,9 @@ export function metricSum(text: string, name: string): number | undefined {
 export function metricMax(text: string, name: string): number | undefined {
   const values = metricValues(text, name);
   return values.length === 0 ? undefined : Math.max(...values);
+}
+
+/** The tokenizer of an engine whose answer says that it is cgn's simulator; no real engine has that member. */
+export function readSimulatedTokenizer(body: string): TokenizerSource | undefined {
+  return fieldsOf(readJson(body))["simulated"] === true ? { bytes: true } : undefined;
 }

@@ -154,7 +154,9 @@ export class FollowedWorker {
       text = await this.#d.vocabularies.of(this.info);
     } catch (error) {
       // Without a vocabulary a history source still works: it never decodes.
-      if (this.info.kv.type === "events") this.#fail(error instanceof Error ? error.message : String(error));
+      // The router has no template then either, so nothing is told of what was sent.
+      const reason = error instanceof Error ? error.message : String(error);
+      if (this.info.kv.type === "events") this.#fail(reason, "until then requests go to it by load alone");
       return;
     }
     if (this.#closed) return;
@@ -230,10 +232,10 @@ export class FollowedWorker {
   }
 
   /** Its events are of no use: what is sent to it is all that can be known. */
-  #fail(reason: string): void {
+  #fail(reason: string, until = "until then it is followed by what was sent"): void {
     this.#zmq?.close();
     this.#d.index.clearWorker(this.slot);
-    this.#failure = `${reason} (until then it is followed by what was sent)`;
+    this.#failure = `${reason} (${until})`;
     this.#history = createHistorySource(this.#d.index, this.slot);
     this.#log.once(`kv/failed/${this.info.id}`).warn("KV events are not used", { reason });
     this.#d.changed();

@@ -58,8 +58,10 @@ export async function adoptEngine(
   const blocks = await text(probe.blockTokens?.path);
   const blockTokens = blocks === undefined ? undefined : probe.blockTokens?.parse(blocks);
   const base = unknownWorker(spec);
+  const told = Object.keys(spec.tokenizer).length > 0 ? undefined : await text(probe.tokenizer?.path);
   return {
     ...base,
+    tokenizer: (told === undefined ? undefined : probe.tokenizer?.parse(told)) ?? spec.tokenizer,
     kind: engine.kind,
     traits: engine.traits,
     models,

@@ -62,6 +62,25 @@ describe("watchEngines()", () => {
     });
   });
 
+  // A router in front of two simulators said "no tokenizer is known" and predicted nothing.
+  it("learns from a simulator that its vocabulary is built in, and from nobody else", async () => {
+    const simulated = await answering({ ...VLLM, "/version": { version: "0.32.0", simulated: true } });
+    const sglang = await answering({
+      "/server_info": { version: "0.5.23", simulated: true },
+      "/v1/models": VLLM["/v1/models"],
+    });
+    const real = await answering(VLLM);
+    const tokenizer = async (text: string) => {
+      const { directory, watched } = watch(text);
+      await watched.first;
+      return directory.list()[0]?.tokenizer;
+    };
+    expect(await tokenizer(simulated.url)).toEqual({ bytes: true });
+    expect(await tokenizer(sglang.url)).toEqual({ bytes: true });
+    expect(await tokenizer(`${simulated.url},tokenizer=/models/m`)).toEqual({ dir: "/models/m" });
+    expect(await tokenizer(real.url)).toEqual({});
+  });
+
   it("asks a llama.cpp server, and takes the client's name for its model", async () => {
     const { url } = await answering({
       "/health": { status: "ok" },

@@ -1,7 +1,16 @@
 import type { KvSource } from "../../core/worker.ts";
 import { hostPort, isWildcardHost } from "../address.ts";
 import type { EngineLoad, EngineProbe, ProbeReply } from "../engine.ts";
-import { countOf, fieldsOf, metricMax, metricSum, readJson, readModelList, textOf } from "../probe-text.ts";
+import {
+  countOf,
+  fieldsOf,
+  metricMax,
+  metricSum,
+  readJson,
+  readModelList,
+  readSimulatedTokenizer,
+  textOf,
+} from "../probe-text.ts";
 
 /**
  * Readers of SGLang's answers (0.5.23).
@@ -17,6 +26,7 @@ export const sglangProbe: EngineProbe = {
   kvSources: { path: "/server_info", parse: parseKvSources },
   blockTokens: { path: "/server_info", parse: parseBlockTokens },
   apiKey: { flags: ["--api-key"], variables: [] },
+  tokenizer: { path: "/server_info", parse: readSimulatedTokenizer },
   version: { path: "/server_info", parse: (body) => textOf(serverInfo(body)["version"]) },
 };
 

@@ -1,7 +1,15 @@
 import type { KvSource } from "../../core/worker.ts";
 import { dialEndpoint } from "../address.ts";
 import type { EngineLoad, EngineProbe, ProbeReply } from "../engine.ts";
-import { fieldsOf, metricMax, metricSum, readJson, readModelList, textOf } from "../probe-text.ts";
+import {
+  fieldsOf,
+  metricMax,
+  metricSum,
+  readJson,
+  readModelList,
+  readSimulatedTokenizer,
+  textOf,
+} from "../probe-text.ts";
 
 /** Readers of what vLLM answers (0.24 to 0.33; bodies captured from 0.32.0). None throws: what is not understood is absent. */
 export const vllmProbe: EngineProbe = {
@@ -11,6 +19,7 @@ export const vllmProbe: EngineProbe = {
   kvSources: { path: "/kv_event_sources", parse: parseKvSources },
   blockTokens: { path: "/metrics", parse: parseBlockTokens },
   apiKey: { flags: ["--api-key"], variables: ["VLLM_API_KEY"] },
+  tokenizer: { path: "/version", parse: readSimulatedTokenizer },
   version: { path: "/version", parse: (body) => textOf(fieldsOf(readJson(body))["version"]) },
 };
 

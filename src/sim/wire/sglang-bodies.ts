@@ -119,6 +119,7 @@ export function sglangServerInfo(options: SimOptions, http: HostPort): object {
     disaggregation_mode: "null",
     ...(events === undefined ? {} : { kv_events: kvEvents(events, limits.blockTokens) }),
     version: options.version,
+    simulated: true,
   };
 }
 

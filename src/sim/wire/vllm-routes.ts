@@ -44,7 +44,7 @@ export const VLLM_ROUTES: RouteTable = {
   "GET /health": (exchange, { phase }) => exchange.sendText(phase === "dead" ? 503 : 200, ""),
   "GET /ping": (exchange) => exchange.sendText(200, ""),
   "POST /ping": (exchange) => exchange.sendText(200, ""),
-  "GET /version": (exchange, { options }) => exchange.sendJson(200, { version: options.version }),
+  "GET /version": (exchange, { options }) => exchange.sendJson(200, { version: options.version, simulated: true }),
   "GET /v1/models": (exchange, { options, deps }) =>
     exchange.sendJson(200, vllmModels(options, Math.floor(deps.clock.wall() / 1000))),
   "GET /metrics": (exchange, { options, loop }) =>
