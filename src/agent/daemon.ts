@@ -1,5 +1,6 @@
 import { createMemoryDirectory, type MemoryDirectory } from "../cluster/memory-directory.ts";
 import type { HostPort, Settings } from "../config/settings.ts";
+import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
 import { isCgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
@@ -32,10 +33,11 @@ export interface AgentDaemonDeps extends Pick<AgentOptions, "engineOf" | "plan" 
 
 /**
  * Serve `cgn.agent.v1`, register with kvcached while it is there, and start the engines (their outcome: `agent.settled()`).
- * @throws CgnError PORT_IN_USE, CONFIG_INVALID; nothing is left open and no engine was started then
+ * @throws CgnError PORT_IN_USE, CONFIG_INVALID, STORAGE_UNUSABLE; nothing is left open and no engine was started then
  */
 export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promise<AgentDaemon> {
   const { clock, log } = deps;
+  requireFolders(settings.folders, ["agent.state_dir", "agent.log_dir", "cluster.data_dir"]);
   const metrics = createMetrics();
   const directory = createMemoryDirectory();
   const agent = createAgent({ ...deps, settings, directory, metrics });

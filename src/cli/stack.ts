@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import { type Agent, createAgent } from "../agent/agent.ts";
 import { createMemoryDirectory } from "../cluster/memory-directory.ts";
 import type { Settings } from "../config/settings.ts";
+import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
 import { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
@@ -30,11 +31,15 @@ export interface StackDeps {
 /**
  * Start everything that a file describes for this host. The router listens first, so that a port in use is found before any
  * engine starts; until engines are ready it answers 503 with the reason.
- * @throws CgnError CONFIG_INVALID, PORT_IN_USE; nothing is left running then
+ * @throws CgnError CONFIG_INVALID, PORT_IN_USE, STORAGE_UNUSABLE; nothing is left running then
  */
 export async function startStack(settings: Settings, deps: StackDeps): Promise<Stack> {
   const { clock, log, env } = deps;
   if (settings.engines.length === 0) throw noEngines();
+  requireFolders(
+    settings.folders,
+    (settings.folders ?? []).map(({ key }) => key),
+  );
   warnOfStateBackend(settings, log);
   const directory = createMemoryDirectory();
   const metrics = createMetrics();

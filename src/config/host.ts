@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync } from "node:fs";
+import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { availableParallelism, homedir, hostname, networkInterfaces, totalmem, userInfo } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -76,7 +76,7 @@ function canWrite(dir: string): boolean {
   while (!existsSync(at) && dirname(at) !== at) at = dirname(at);
   try {
     accessSync(at, constants.W_OK | constants.X_OK);
-    return true;
+    return statSync(at).isDirectory();
   } catch {
     return false;
   }

@@ -30,6 +30,7 @@ import {
 import type { Settings } from "./settings.ts";
 import { parseToml, type TomlDocument } from "./toml.ts";
 import { warnUnsupported } from "./unsupported.ts";
+import { writtenFolders } from "./written-folders.ts";
 
 export interface LoadOptions {
   /** `--config`; see `findConfigText()` for where is looked otherwise. */
@@ -108,7 +109,14 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
   );
   const problems = sortProblems(ctx.layers.problems);
   const warnings = problems.filter((p) => p.severity === "warning");
-  const settings = { ...(source === undefined ? {} : { file: source.file }), ...parts, models, engines, warnings };
+  const settings = {
+    ...(source === undefined ? {} : { file: source.file }),
+    ...parts,
+    models,
+    engines,
+    warnings,
+    folders: writtenFolders(ctx),
+  };
   return { settings, ctx, problems, refusals };
 }
 

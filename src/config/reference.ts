@@ -22,7 +22,8 @@ problem with its line, \`cgn config explain\` where each value came from, and \`
 - **Secrets** have a twin with \`_file\`: the path of a file that holds the value. They are never printed.
 - **A limit binds only when it is written.** The old defaults of such keys serve the policy \`weighted\` for normalising.
 - **Folders**: a default below \`/run/cognitora\` or \`/var/lib/cognitora\` falls to the user's XDG folders where it cannot be
-  written. A written folder that fails is an error (exit 8).
+  written. A written folder (or socket) that cannot be made or written is an error of the daemon that uses it, at its start
+  (exit 8). A log folder that fills up later costs log lines, nothing else.
 - **Unknown keys** are warnings with the nearest known key. Keys marked *not used* are read from old files; they are warned
   about when they ask for something, with what to set instead.
 - **Engines**: \`[engine]\` is one engine; with several \`[models]\` each model gets one (the first has the written port and GPUs,

@@ -2,6 +2,7 @@ import type { EngineKind, Role } from "../core/engine-kind.ts";
 import type { Problem } from "../core/errors.ts";
 import type { KvOffload } from "../core/kv-offload.ts";
 import type { EngineSlot, ModelSpec } from "../engines/engine.ts";
+import type { WrittenFolder } from "./written-folders.ts";
 
 /**
  * A loaded configuration: every value settled (defaults, file, environment, flags), aliases folded, durations in ms.
@@ -22,6 +23,8 @@ export interface Settings {
   /** One for each engine of this host, in the file's order ([engine] or [[engines]]), ready to launch or adopt. */
   readonly engines: readonly EngineSettings[];
   readonly warnings: readonly Problem[];
+  /** Folders and sockets that were written: each must be usable where it is used (`requireFolders()`). */
+  readonly folders?: readonly WrittenFolder[];
 }
 
 export interface HostPort {

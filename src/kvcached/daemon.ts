@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import type { Settings } from "../config/settings.ts";
+import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -27,8 +28,12 @@ export interface KvcachedDeps {
  * `service.follow()`.
  * @throws CgnError PORT_IN_USE, STORAGE_UNUSABLE; nothing is left open then
  */
-export async function runKvcached(settings: Pick<Settings, "kv">, deps: KvcachedDeps): Promise<KvcachedDaemon> {
+export async function runKvcached(
+  settings: Pick<Settings, "kv" | "folders">,
+  deps: KvcachedDeps,
+): Promise<KvcachedDaemon> {
   const { kv } = settings;
+  requireFolders(settings.folders, ["kv.uds", "agent.kv_uds", "kv.index_dir", "cluster.data_dir"]);
   const service = createKvcached({ ...deps, capBytes: kv.ramBytes, seed: randomInt(2 ** 32) });
   const server = await listenWire({ routes: kvRoutes(service), uds: kv.uds, tcp: kv.listen });
   deps.log.info("kvcached listens", { uds: kv.uds, host: kv.listen.host, port: server.port });
