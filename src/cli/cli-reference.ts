@@ -1,4 +1,5 @@
 import type { Command, Option } from "./command.ts";
+import { rangeText } from "./program.ts";
 
 /** docs/cli.md, printed from the commands' data. */
 export function cliReferenceMarkdown(commands: readonly Command[]): string {
@@ -45,6 +46,7 @@ function flag(name: string, option: Option): string {
 function about(option: Option): string {
   const notes = [
     option.choices === undefined ? "" : `one of ${option.choices.map((c) => `\`${c}\``).join(", ")}`,
+    option.type === "number" ? rangeText(option) : "",
     option.default === undefined ? "" : `default \`${option.default}\``,
   ].filter((note) => note !== "");
   const text = option.about.replaceAll("|", "\\|");

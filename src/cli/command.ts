@@ -15,8 +15,16 @@ export interface CliContext {
   readonly clock: Clock;
 }
 
-/** An option. `string[]` may be repeated; `number` is checked to be finite. */
-export interface Option {
+/** What a number may be. Both ends are allowed values. */
+export interface NumberRange {
+  readonly min?: number;
+  readonly max?: number;
+  /** No fractions. */
+  readonly whole?: boolean;
+}
+
+/** An option. `string[]` may be repeated; `number` is checked to be finite, and within its range. */
+export interface Option extends NumberRange {
   readonly type: "string" | "boolean" | "number" | "string[]";
   /** What stands for the value in the help text. */
   readonly value?: string;
@@ -26,6 +34,13 @@ export interface Option {
   /** Takes all words up to the next option (`--engines URL URL`). Only with `string[]`. */
   readonly variadic?: boolean;
 }
+
+/** A TCP port that is given; `ANY_PORT` takes 0 for any free one. */
+export const PORT = { type: "number", value: "PORT", whole: true, min: 1, max: 65_535 } as const;
+export const ANY_PORT = { ...PORT, min: 0 } as const;
+
+/** The longest time that a timer can wait, in seconds. */
+export const MAX_SECONDS = 2_147_483;
 
 export interface Positional {
   readonly name: string;

@@ -6,7 +6,7 @@ import { loadSettings } from "../config/load.ts";
 import { CgnError } from "../core/errors.ts";
 import { hostPort } from "../engines/address.ts";
 import { createLog } from "../telemetry/log.ts";
-import type { CliContext, Command } from "./command.ts";
+import { type CliContext, type Command, PORT } from "./command.ts";
 import { runChats } from "./demo/chats.ts";
 import { type DemoPorts, realConfig, simConfig } from "./demo/config.ts";
 import { ensureRealEngine } from "./demo/real-engine.ts";
@@ -29,8 +29,7 @@ export const demoCommand: Command = {
     sim: { type: "boolean", about: "simulated vLLM engines with KV events; needs no Python" },
     prepare: { type: "boolean", about: "only install what is missing (llama.cpp's server and the model, 130 MB)" },
     port: {
-      type: "number",
-      value: "N",
+      ...PORT,
       about: `port of the endpoint (${HTTP_PORT}, or a free one when that is taken)`,
     },
   },

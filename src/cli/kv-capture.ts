@@ -4,7 +4,7 @@ import { CgnError } from "../core/errors.ts";
 import type { KvSource } from "../core/worker.ts";
 import { askEventSource, startCapture } from "../kvcached/capture.ts";
 import { createVocabularies } from "../kvcached/vocabularies.ts";
-import type { CliContext, Command, Values } from "./command.ts";
+import { type CliContext, type Command, MAX_SECONDS, type Values } from "./command.ts";
 
 /** `cgn kv capture`: record what an engine publishes and reports, to verify predictions with. */
 export const kvCaptureCommand: Command = {
@@ -29,7 +29,13 @@ export const kvCaptureCommand: Command = {
     topic: { type: "string", value: "TOPIC", default: "", about: "topic of the events, with --events" },
     tokenizer: { type: "string", value: "DIR", about: "folder (or GGUF) of the model, to hash what is recorded" },
     "with-content": { type: "boolean", about: "keep token ids and prompts as they are, instead of salted hashes" },
-    seconds: { type: "number", value: "N", about: "end after so long (default: at Ctrl-C)" },
+    seconds: {
+      type: "number",
+      value: "N",
+      min: 0.001,
+      max: MAX_SECONDS,
+      about: "end after so long (default: at Ctrl-C)",
+    },
   },
   async run({ options }, cli) {
     const engine = needed(options, "engine", "--engine URL").replace(/\/+$/, "");

@@ -18,7 +18,15 @@ export const logsCommand: Command = {
   options: {
     ...CONFIG_OPTIONS,
     follow: { type: "boolean", about: "go on with what is written from now on, until Ctrl-C" },
-    lines: { type: "number", value: "N", about: "how many of the last lines of each", default: 50 },
+    lines: {
+      type: "number",
+      value: "N",
+      whole: true,
+      min: 0,
+      max: 1_000_000,
+      about: "how many of the last lines of each",
+      default: 50,
+    },
   },
   async run({ options, positionals }, cli) {
     const settings = loadForCommand(options, cli);

@@ -5,12 +5,24 @@ import {
   Option as CommanderOption,
   InvalidArgumentError,
 } from "commander";
-import type { CliContext, Command, Option, Values } from "./command.ts";
+import type { CliContext, Command, NumberRange, Option, Values } from "./command.ts";
 
-function number(text: string): number {
-  const value = Number(text);
-  if (text.trim() === "" || !Number.isFinite(value)) throw new InvalidArgumentError("It must be a number.");
-  return value;
+const readNumber =
+  (range: NumberRange) =>
+  (text: string): number => {
+    const value = Number(text);
+    const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY, whole = false } = range;
+    const fits = text.trim() !== "" && Number.isFinite(value) && value >= min && value <= max;
+    if (!fits || (whole && !Number.isInteger(value))) throw new InvalidArgumentError(`It must be ${rangeText(range)}.`);
+    return value;
+  };
+
+/** `a whole number from 1 to 65535`. */
+export function rangeText({ min, max, whole }: NumberRange): string {
+  const what = whole === true ? "a whole number" : "a number";
+  if (min !== undefined && max !== undefined) return `${what} from ${min} to ${max}`;
+  if (min !== undefined) return `${what}, at least ${min}`;
+  return max === undefined ? what : `${what}, at most ${max}`;
 }
 
 const collect = (text: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), text];
@@ -23,7 +35,7 @@ function flagsOf(name: string, option: Option): string {
 function toCommanderOption(name: string, option: Option): CommanderOption {
   const made = new CommanderOption(flagsOf(name, option), option.about);
   if (option.choices !== undefined) made.choices([...option.choices]);
-  if (option.type === "number") made.argParser(number);
+  if (option.type === "number") made.argParser(readNumber(option));
   if (option.type === "string[]" && !option.variadic) made.argParser(collect);
   if (option.default !== undefined) made.default(option.default);
   return made;

@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
+import { CgnError } from "../core/errors.ts";
 import { PROFILES } from "../sim/model/profile.ts";
 import { readSglangArgv } from "../sim/wire/sglang-argv.ts";
 import type { SimDeps } from "../sim/wire/sim-engine.ts";
 import { SIMULATED_VERSIONS, type SimOptions } from "../sim/wire/sim-options.ts";
 import { type SimServer, startSim } from "../sim/wire/sim-server.ts";
 import { readVllmArgv } from "../sim/wire/vllm-argv.ts";
-import type { CliContext, Command, Values } from "./command.ts";
+import { ANY_PORT, type CliContext, type Command, MAX_SECONDS, PORT, type Values } from "./command.ts";
 
 /** `cgn sim`: an engine that needs no GPU, no model and no Python. */
 export const simCommand: Command = {
@@ -28,21 +29,51 @@ export const simCommand: Command = {
   options: {
     kind: { type: "string", choices: ["vllm", "sglang"], default: "vllm", about: "which engine to be" },
     host: { type: "string", value: "ADDRESS", default: "127.0.0.1", about: "address to listen on" },
-    port: { type: "number", value: "PORT", about: "HTTP port (default 8000, SGLang 30000; 0: any free one)" },
+    port: { ...ANY_PORT, about: "HTTP port (default 8000, SGLang 30000; 0: any free one)" },
     model: { type: "string", value: "NAME", default: "sim", about: "served model name" },
-    "block-size": { type: "number", value: "TOKENS", default: 16, about: "tokens a KV block" },
-    blocks: { type: "number", value: "N", about: "KV blocks (default: 131072 tokens' worth)" },
-    "events-port": { type: "number", value: "PORT", about: "publish KV events on this port" },
-    "replay-port": { type: "number", value: "PORT", about: "replay KV events on this port (default: events port + 1)" },
+    "block-size": {
+      type: "number",
+      value: "TOKENS",
+      default: 16,
+      whole: true,
+      min: 1,
+      max: 65_536,
+      about: "tokens a KV block",
+    },
+    blocks: {
+      type: "number",
+      value: "N",
+      whole: true,
+      min: 1,
+      max: 100_000_000,
+      about: "KV blocks (default: 131072 tokens' worth)",
+    },
+    "events-port": { ...PORT, about: "publish KV events on this port" },
+    "replay-port": { ...PORT, about: "replay KV events on this port (default: events port + 1)" },
     profile: {
       type: "string",
       choices: Object.keys(PROFILES),
       default: "default",
       about: "how fast it is",
     },
-    speed: { type: "number", value: "X", default: 1, about: "divides all durations" },
-    "load-seconds": { type: "number", value: "S", default: 0, about: "how long the model loads" },
-    seed: { type: "number", value: "N", default: 0, about: "of the answers' text" },
+    speed: { type: "number", value: "X", default: 1, min: 0.001, max: 1_000_000, about: "divides all durations" },
+    "load-seconds": {
+      type: "number",
+      value: "S",
+      default: 0,
+      min: 0,
+      max: MAX_SECONDS,
+      about: "how long the model loads",
+    },
+    seed: {
+      type: "number",
+      value: "N",
+      default: 0,
+      whole: true,
+      min: 0,
+      max: 4_294_967_295,
+      about: "of the answers' text",
+    },
     fault: { type: "string[]", value: "KIND|JSON", about: "start with a fault, as POST /sim/fault takes it" },
   },
   async run({ options, positionals }, cli) {
@@ -96,6 +127,10 @@ function eventsArgv(options: Values): string[] {
   const port = options["eventsPort"];
   if (typeof port !== "number") return [];
   const replay = typeof options["replayPort"] === "number" ? options["replayPort"] : port + 1;
+  if (replay > PORT.max || replay === port) {
+    const message = `Cannot replay KV events on port ${replay}: ${replay === port ? "they are published there" : "no port is above 65535"}`;
+    throw new CgnError("BAD_INVOCATION", `${message}. Write another --replay-port`, { port: replay });
+  }
   const events = {
     enable_kv_cache_events: true,
     publisher: "zmq",
