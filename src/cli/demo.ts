@@ -6,9 +6,11 @@ import { loadSettings } from "../config/load.ts";
 import { CgnError } from "../core/errors.ts";
 import { hostPort } from "../engines/address.ts";
 import { createLog } from "../telemetry/log.ts";
+import { STDERR_LINE } from "../telemetry/terminal-line.ts";
 import { type CliContext, type Command, PORT } from "./command.ts";
 import { runChats } from "./demo/chats.ts";
 import { type DemoPorts, realConfig, simConfig } from "./demo/config.ts";
+import { DEMO_CONFIG, demoFolder } from "./demo/demo-folder.ts";
 import { ensureRealEngine } from "./demo/real-engine.ts";
 import { brokenPromises, report } from "./demo/report.ts";
 import { showEngines } from "./engine-progress.ts";
@@ -37,7 +39,7 @@ export const demoCommand: Command = {
     const cache = cacheDir(cli.env);
     const engine = options["sim"] === true ? undefined : await ensureRealEngine(cache, cli.env, cli.signal);
     if (options["prepare"] === true) return 0;
-    const stateDir = join(cache, `demo-${process.pid}`);
+    const stateDir = demoFolder(cache, process.pid);
     mkdirSync(stateDir, { recursive: true });
     try {
       const ports = await choosePorts(options["port"] as number | undefined);
@@ -50,7 +52,7 @@ export const demoCommand: Command = {
 };
 
 async function runDemo(toml: string, stateDir: string, model: string, once: boolean, cli: CliContext): Promise<number> {
-  const path = join(stateDir, "cgn.toml");
+  const path = join(stateDir, DEMO_CONFIG);
   writeFileSync(path, toml);
   // Nobody's environment or file may change what the demo shows.
   const env = Object.fromEntries(Object.entries(cli.env).filter(([name]) => !name.startsWith("CGN__")));
@@ -59,11 +61,11 @@ async function runDemo(toml: string, stateDir: string, model: string, once: bool
     format: "pretty",
     level: "warn",
     color: cli.color,
-    write: (line) => void process.stderr.write(line),
+    write: (line) => STDERR_LINE.print(line),
   });
   const stack = await startStack(settings, { clock: cli.clock, log, env });
   try {
-    const engines = await Promise.race([showEngines(stack.agent), stopped(cli.signal)]);
+    const engines = await showEngines(stack.agent, cli.signal);
     if (engines === undefined) return stopCode(cli.signal);
     const failed = startupError(engines);
     if (failed !== undefined) throw failed;

@@ -1,12 +1,14 @@
 import type { Agent } from "../agent/agent.ts";
 import type { EngineStatus } from "../agent/engine-status.ts";
 import { type Progress, startProgress } from "./progress.ts";
+import { stopped } from "./stop-code.ts";
 
 /**
  * Shows the engines' start on stderr until each is ready or has failed. The bar is time against the deadline: engines do
  * not say how far they are, but their last log line does.
+ * @returns undefined when the signal came first
  */
-export async function showEngines(agent: Agent): Promise<readonly EngineStatus[]> {
+export async function showEngines(agent: Agent, signal: AbortSignal): Promise<readonly EngineStatus[] | undefined> {
   const total = agent.status().length;
   const bar: Progress = startProgress(total === 1 ? "engine" : `${total} engines`);
   const draw = (): void => {
@@ -18,7 +20,11 @@ export async function showEngines(agent: Agent): Promise<readonly EngineStatus[]
   };
   const leave = agent.subscribe(draw);
   try {
-    const all = await agent.settled();
+    const all = await Promise.race([agent.settled(), stopped(signal)]);
+    if (all === undefined) {
+      bar.stop("stopped");
+      return undefined;
+    }
     bar.done(`${all.filter((e) => e.worker.state === "ready").length} of ${total} ready`);
     return all;
   } finally {

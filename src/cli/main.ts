@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { CODES, type Problem, toCgnError } from "../core/errors.ts";
+import { STDERR_LINE } from "../telemetry/terminal-line.ts";
 import type { CliContext } from "./command.ts";
 import { COMMAND_GROUPS, COMMANDS } from "./commands.ts";
 import { runProgram } from "./program.ts";
@@ -71,7 +72,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   const stop = watchSignals();
   const cli: CliContext = {
     out: (text) => void process.stdout.write(`${text}\n`),
-    err: (text) => void process.stderr.write(`${text}\n`),
+    err: (text) => STDERR_LINE.print(`${text}\n`),
     env: process.env,
     cwd: process.cwd(),
     color: process.stderr.isTTY === true && !process.env["NO_COLOR"],

@@ -1,3 +1,5 @@
+import { STDERR_LINE, type TerminalLine } from "../telemetry/terminal-line.ts";
+
 const WIDTH = 30;
 const TICK_MS = 200;
 
@@ -7,10 +9,12 @@ export interface Progress {
   update(share: number, note?: string): void;
   /** Ends the bar with its last word. */
   done(note?: string): void;
+  /** Ends it where it is, with a last word. */
+  stop(note: string): void;
 }
 
 interface ProgressOutput {
-  write(text: string): void;
+  readonly line: TerminalLine;
   /** A terminal redraws one line; anything else gets a line at the start and one at the end. */
   readonly terminal: boolean;
   readonly columns: number;
@@ -20,6 +24,7 @@ interface ProgressOutput {
 /** One bar on stderr. */
 export function startProgress(label: string, output: ProgressOutput = stderrOutput()): Progress {
   const started = output.now();
+  let reached = 0;
   let drawnAt = Number.NEGATIVE_INFINITY;
   const seconds = (): string => `${((output.now() - started) / 1000).toFixed(1)} s`;
   const draw = (share: number, note: string): void => {
@@ -27,29 +32,33 @@ export function startProgress(label: string, output: ProgressOutput = stderrOutp
     const filled = Math.round(WIDTH * part);
     const bar = `${"#".repeat(filled)}${"-".repeat(WIDTH - filled)}`;
     const line = `${label.padEnd(18)} [${bar}] ${String(Math.round(part * 100)).padStart(3)} % ${seconds()} ${note}`;
-    output.write(`\r\x1b[2K${line.slice(0, output.columns - 1)}`);
+    // An engine's own line breaks and control characters would move the cursor.
+    output.line.draw(line.replaceAll(/\p{Cc}+/gu, " ").slice(0, output.columns - 1));
   };
-  if (!output.terminal) output.write(`${label} …\n`);
+  const end = (share: number, note: string): void => {
+    if (output.terminal) {
+      draw(share, note);
+      output.line.end();
+    } else {
+      output.line.print(`${label}: ${note === "" ? "" : `${note}, `}${seconds()}\n`);
+    }
+  };
+  if (!output.terminal) output.line.print(`${label} …\n`);
   return {
     update(share, note = "") {
+      reached = share;
       if (!output.terminal || output.now() - drawnAt < TICK_MS) return;
       drawnAt = output.now();
       draw(share, note);
     },
-    done(note = "") {
-      if (output.terminal) {
-        draw(1, note);
-        output.write("\n");
-      } else {
-        output.write(`${label}: ${note === "" ? "" : `${note}, `}${seconds()}\n`);
-      }
-    },
+    done: (note = "") => end(1, note),
+    stop: (note) => end(reached, note),
   };
 }
 
 function stderrOutput(): ProgressOutput {
   return {
-    write: (text) => void process.stderr.write(text),
+    line: STDERR_LINE,
     terminal: process.stderr.isTTY === true,
     columns: process.stderr.columns ?? 100,
     now: () => performance.now(),

@@ -15,7 +15,7 @@ export async function serveEngines(
   cli: Pick<CliContext, "err" | "signal">,
   up: (engines: readonly EngineStatus[]) => void = () => {},
 ): Promise<void> {
-  const first = await Promise.race([showEngines(agent), stopped(cli.signal)]);
+  const first = await showEngines(agent, cli.signal);
   if (first === undefined) return;
   throwWhenAllFailed(first);
   for (const { error } of first) if (error !== undefined) cli.err(`cgn: ${error.message}`);

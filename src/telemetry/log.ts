@@ -3,6 +3,7 @@ import type { Log, LogFields } from "../core/log.ts";
 import { SILENT_LOG } from "../core/log.ts";
 import { prettyLine } from "./pretty.ts";
 import { redactFields, redactText } from "./redact.ts";
+import { STDERR_LINE } from "./terminal-line.ts";
 
 export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -45,7 +46,7 @@ export function createLog(options: LogOptions): Log {
 /** The log of a command: pretty on a terminal, JSON lines elsewhere (what journald and log shippers want), on stderr. */
 export function createStderrLog(options: { readonly level?: LogLevel; readonly color?: boolean } = {}): Log {
   const format = process.stderr.isTTY ? "pretty" : "json";
-  return createLog({ ...options, format, write: (line) => void process.stderr.write(line) });
+  return createLog({ ...options, format, write: (line) => STDERR_LINE.print(line) });
 }
 
 interface Sink {

@@ -72,7 +72,10 @@ async function makeVenv(
   try {
     const args = ["-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--no-input", ...WHEELS];
     const installed = await run(join(venv, "bin", "python"), args, { ...env, TMPDIR: temporary }, signal);
-    if (installed.code !== 0) throw pipFailed(installed.said);
+    if (installed.code !== 0) {
+      bar.stop("failed");
+      throw pipFailed(installed.said);
+    }
     bar.done("installed");
   } finally {
     clearInterval(timer);
