@@ -129,15 +129,32 @@ async function startRouter(
   const events = `events=tcp://127.0.0.1:${silent}`;
   const engines = upstreams.flatMap((url) => ["--engine", `${url},kind=vllm,model=m,tokenizer=bytes,${events}`]);
   const main = here("../src/cli/bin/cgn.ts");
-  const args = [main, "router", "--listen", `127.0.0.1:${port}`, "--admin", `127.0.0.1:${admin}`, ...engines];
-  const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "inherit"] });
+  // Its talk, and warnings about the event sources that are silent on purpose, are no result.
+  const args = [
+    main,
+    "router",
+    "--log-level",
+    "error",
+    "--listen",
+    `127.0.0.1:${port}`,
+    "--admin",
+    `127.0.0.1:${admin}`,
+    ...engines,
+  ];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
+  let said = "";
+  const collect = (chunk: Buffer): void => void (said += chunk.toString());
+  child.stderr.on("data", collect);
   for (let i = 0; i < 200; i++) {
     const ready = await fetch(`http://127.0.0.1:${admin}/readyz`).catch(() => undefined);
-    if (ready?.ok === true) return child;
+    if (ready?.ok === true) {
+      child.stderr.off("data", collect).pipe(process.stderr);
+      return child;
+    }
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
   child.kill("SIGKILL");
-  throw new Error("the router did not get ready within 20 s");
+  throw new Error(`the router did not get ready within 20 s: ${said}`);
 }
 
 function started(child: ChildProcess): Promise<ChildProcess> {

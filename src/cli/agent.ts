@@ -1,7 +1,7 @@
 import { runAgent } from "../agent/daemon.ts";
 import { CgnError } from "../core/errors.ts";
-import { createStderrLog } from "../telemetry/log.ts";
-import { CONFIG_OPTIONS, type Command } from "./command.ts";
+import { CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
+import { commandLog } from "./command-log.ts";
 import { loadForCommand, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
 import { serveEngines } from "./serve-engines.ts";
 import { stopCode } from "./stop-code.ts";
@@ -17,6 +17,7 @@ export const agentCommand: Command = {
   ],
   options: {
     ...CONFIG_OPTIONS,
+    ...LOG_OPTIONS,
     ...PICK_OPTIONS,
     listen: { type: "string", value: "HOST:PORT", about: "address to listen on ([agent].listen)" },
     admin: {
@@ -34,7 +35,7 @@ export const agentCommand: Command = {
     );
     const settings = loadForCommand(options, cli, shortcuts);
     if (settings.engines.length === 0) throw noEngines();
-    const log = createStderrLog({ color: cli.color });
+    const log = commandLog(options, cli);
     const daemon = await runAgent(settings, { clock: cli.clock, log, env: cli.env });
     const { host, port } = daemon.admin ?? { host: "", port: 0 };
     cli.err(

@@ -15,7 +15,7 @@ interface CheckResult {
 /** `cgn check`: every problem of a configuration at once, and what the engines' launches warn about. */
 export const checkCommand: Command = {
   name: "check",
-  about: "Check a configuration: every problem at once, each with file, line and column",
+  about: "check a configuration: every problem at once, each with file, line and column",
   examples: ["cgn check --config cgn.toml", "cgn check --format json | jq '.problems[].path'"],
   options: {
     ...CONFIG_OPTIONS,

@@ -72,6 +72,16 @@ export interface Command {
   ): Promise<number | undefined>;
 }
 
+/** `--log-level`: an option of every command that goes on running. */
+export const LOG_OPTIONS = {
+  "log-level": {
+    type: "string",
+    about: "what is logged",
+    default: "info",
+    choices: ["debug", "info", "warn", "error"],
+  },
+} as const satisfies Record<string, Option>;
+
 /** `--config`, `--set`: the options of every command that loads a configuration. */
 export const CONFIG_OPTIONS = {
   config: {

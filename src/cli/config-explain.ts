@@ -8,7 +8,7 @@ import { loadOptions } from "./load-config.ts";
 /** `cgn config explain`: every value with its origin. */
 export const configExplainCommand: Command = {
   name: "config explain",
-  about: "Show every value of the configuration and where it came from: default, file and line, variable, flag",
+  about: "show every value of the configuration and where it came from: default, file and line, variable, flag",
   examples: [
     "cgn config explain",
     "cgn config explain --config cgn.toml --written",

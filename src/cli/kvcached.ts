@@ -1,7 +1,7 @@
 import { runKvcached } from "../kvcached/daemon.ts";
-import { createStderrLog } from "../telemetry/log.ts";
 import { followAgent } from "../wire/agent-client.ts";
-import { CONFIG_OPTIONS, type Command } from "./command.ts";
+import { CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
+import { commandLog } from "./command-log.ts";
 import { loadForCommand, type Shortcuts } from "./load-config.ts";
 import { stopCode, stopped } from "./stop-code.ts";
 
@@ -16,6 +16,7 @@ export const kvcachedCommand: Command = {
   ],
   options: {
     ...CONFIG_OPTIONS,
+    ...LOG_OPTIONS,
     uds: { type: "string", value: "PATH", about: "Unix socket to listen on ([kv].uds)" },
     listen: { type: "string", value: "HOST:PORT", about: "TCP address to listen on ([kv].listen)" },
     agent: { type: "string[]", value: "URL", about: "follow this agent's engines, besides those that register" },
@@ -28,7 +29,7 @@ export const kvcachedCommand: Command = {
         .map(([key, value]) => [key, { flag: `--${key.slice(3)}`, value: value as string }]),
     );
     const settings = loadForCommand(options, cli, shortcuts);
-    const log = createStderrLog({ color: cli.color });
+    const log = commandLog(options, cli);
     const daemon = await runKvcached(settings, { clock: cli.clock, log, env: cli.env });
     const agents = ((options["agent"] as readonly string[] | undefined) ?? []).map((url) =>
       followAgent({ address: { url }, clock: cli.clock }),

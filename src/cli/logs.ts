@@ -7,7 +7,9 @@ import { CgnError } from "../core/errors.ts";
 import { followFile } from "../process/file-follow.ts";
 import { logFileOf } from "../process/plan-supervisor.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
+import { runningDemos } from "./demo/demo-folder.ts";
 import { loadForCommand } from "./load-config.ts";
+import { cacheDir } from "./places.ts";
 
 /** `cgn logs`: what the engines wrote, from the bounded files of `[agent].log_dir`. */
 export const logsCommand: Command = {
@@ -30,7 +32,7 @@ export const logsCommand: Command = {
   },
   async run({ options, positionals }, cli) {
     const settings = loadForCommand(options, cli);
-    const logs = chooseLogs(settings, positionals[0]);
+    const logs = chooseLogs(settings, positionals[0], runningDemos(cacheDir(cli.env)));
     const prefix = (name: string): string => (logs.length > 1 ? `${name} | ` : "");
     const count = Math.max(0, Number(options["lines"]));
     for (const { name, path } of logs) {
@@ -49,7 +51,7 @@ interface EngineLog {
 }
 
 /** The engines of the configuration, and what else lies in the folder (sidecars, engines of an earlier configuration). */
-function chooseLogs({ agent, engines }: Settings, wanted: string | undefined): EngineLog[] {
+function chooseLogs({ agent, engines }: Settings, wanted: string | undefined, demos: readonly string[]): EngineLog[] {
   const configured = workerIds(engines).map((id) => ({ name: id as string, path: logFileOf(agent.logDir, id) }));
   const paths = new Set(configured.map(({ path }) => path));
   const others = (existsSync(agent.logDir) ? readdirSync(agent.logDir) : [])
@@ -64,7 +66,10 @@ function chooseLogs({ agent, engines }: Settings, wanted: string | undefined): E
   if (chosen.length > 0) return chosen;
   const names = known.map(({ name }) => name);
   const is = wanted === undefined ? `there are none in ${agent.logDir}` : `no engine is called "${wanted}"`;
-  const right = names.length > 0 ? `Known: ${names.join(", ")}` : "Start engines first, or set [agent].log_dir";
+  const demo =
+    demos.length > 0 ? `. A demo that runs has logs of its own: cgn logs --config ${demos.join(" or ")}` : "";
+  const start = "Start engines first, or name the configuration they run with by --config";
+  const right = (names.length > 0 ? `Known: ${names.join(", ")}` : start) + demo;
   throw new CgnError("BAD_INVOCATION", `Cannot show logs: ${is}. ${right}`, { known: names });
 }
 

@@ -9,7 +9,7 @@ import { hideSecrets, shellWord } from "./shell-words.ts";
 /** `cgn render`: what would be started, without starting it. */
 export const renderCommand: Command = {
   name: "render",
-  about: "Print the launch command of each engine, without starting any",
+  about: "print the launch command of each engine, without starting any",
   examples: [
     "cgn render --config cgn.toml",
     "cgn render --config cgn.toml --role prefill --kv-offload nixl --explain",

@@ -10,11 +10,12 @@ import { createRouter } from "../router/create-router.ts";
 import { type EngineSpec, parseEngineSpec } from "../router/engine-spec.ts";
 import { watchEngines } from "../router/engine-watch.ts";
 import { createModelTemplates } from "../router/model-templates.ts";
-import { createStderrLog } from "../telemetry/log.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { followAgent } from "../wire/agent-client.ts";
-import { type CliContext, CONFIG_OPTIONS, type Command, type Values } from "./command.ts";
+import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS, type Values } from "./command.ts";
+import { commandLog } from "./command-log.ts";
 import { loadForCommand, type Shortcuts } from "./load-config.ts";
+import { warnOfOpenAddress } from "./open-address.ts";
 import { openKnowledge, wireAddress } from "./router-knowledge.ts";
 import { stopCode, stopped } from "./stop-code.ts";
 
@@ -30,6 +31,7 @@ export const routerCommand: Command = {
   ],
   options: {
     ...CONFIG_OPTIONS,
+    ...LOG_OPTIONS,
     listen: { type: "string", value: "HOST:PORT", about: "address for clients (router.listen_http)" },
     admin: { type: "string", value: "HOST:PORT", about: "address of the admin port (router.listen_admin)" },
     policy: { type: "string", value: "NAME", about: "routing policy (router.policy)" },
@@ -44,7 +46,8 @@ export const routerCommand: Command = {
   },
   async run({ options }, cli) {
     const settings = loadForCommand(options, cli, shortcuts(options));
-    const log = createStderrLog({ color: cli.color });
+    const log = commandLog(options, cli);
+    warnOfOpenAddress(settings.router.listenHttp, log);
     const parts = openFleet(settings, options, cli, log);
     try {
       await runUntilStopped(settings, options, cli, log, parts);

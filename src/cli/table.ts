@@ -7,7 +7,7 @@ import { shellWord } from "./shell-words.ts";
 /** `cgn table`: every engine × offload × role, what it adds or why it is refused. */
 export const tableCommand: Command = {
   name: "table",
-  about: "Print what each engine makes of each KV offload and role",
+  about: "print what each engine makes of each KV offload and role",
   examples: ["cgn table", "cgn table --kind vllm", "cgn table --format json", "cgn table --format markdown"],
   options: {
     format: { type: "string", about: "text, JSON or markdown", default: "text", choices: ["text", "json", "markdown"] },

@@ -1,8 +1,9 @@
 import type { EngineStatus } from "../agent/engine-status.ts";
 import { hostPort } from "../engines/address.ts";
-import { createStderrLog } from "../telemetry/log.ts";
-import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
+import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
+import { commandLog } from "./command-log.ts";
 import { loadForCommand, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
+import { warnOfOpenAddress } from "./open-address.ts";
 import { serveEngines } from "./serve-engines.ts";
 import { type Stack, startStack } from "./stack.ts";
 import { stopCode } from "./stop-code.ts";
@@ -17,12 +18,7 @@ export const upCommand: Command = {
     ...PICK_OPTIONS,
     listen: { type: "string", value: "HOST:PORT", about: "address for clients (router.listen_http)" },
     admin: { type: "string", value: "HOST:PORT", about: "address of the admin port (router.listen_admin)" },
-    "log-level": {
-      type: "string",
-      about: "what is logged",
-      default: "info",
-      choices: ["debug", "info", "warn", "error"],
-    },
+    ...LOG_OPTIONS,
   },
   async run({ options }, cli) {
     const given: Record<string, unknown> = { listen_http: options["listen"], listen_admin: options["admin"] };
@@ -34,7 +30,8 @@ export const upCommand: Command = {
       ),
     );
     const settings = loadForCommand(options, cli, shortcuts);
-    const log = createStderrLog({ color: cli.color, level: options["logLevel"] as "info" });
+    const log = commandLog(options, cli);
+    warnOfOpenAddress(settings.router.listenHttp, log);
     const stack = await startStack(settings, { clock: cli.clock, log, env: cli.env });
     try {
       await serveEngines(stack.agent, cli, (engines) => sayHow(engines, stack, cli));

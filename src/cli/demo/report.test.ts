@@ -25,9 +25,20 @@ const GOOD = [
 describe("report()", () => {
   it("shows each request with its figures and the reason", () => {
     const lines = report(GOOD, new Map([["r3", "420 tokens are there"]]));
-    expect(lines[0]).toMatch(/request +engine +why +prompt +predicted +reported +TTFT/);
-    expect(lines[4]).toMatch(/turn 2 +n\/0 +420 tokens are there +400 +420 +419 +90 ms/);
+    expect(lines[0]).toMatch(/request +engine +prompt +predicted +reported +TTFT/);
+    expect(lines[4]).toMatch(/turn 2 +n\/0 +400 +420 +419 +90 ms/);
+    expect(lines).toContain("turn 2 → n/0: 420 tokens are there");
     expect(lines.join("\n")).toContain("predicted 420, reported by the engine 419");
+  });
+});
+
+// The table was 148 columns wide with the reasons in it, and wrapped.
+describe("report() on a terminal of 80 columns", () => {
+  it("has no longer line, whatever the reasons are", () => {
+    const reason = "near tie (0.0 ms above the least): its cache is emptier or it is this prefix's home";
+    const lines = report(GOOD, new Map(GOOD.map(({ requestId }) => [requestId, reason])));
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80);
+    expect(lines.join(" ").replace(/ +/g, " ")).toContain(`turn 2 → n/0: ${reason}`);
   });
 });
 

@@ -1,15 +1,20 @@
 import type { Turn } from "./chats.ts";
 
-const COLUMNS = ["request", "engine", "why", "prompt", "predicted", "reported", "TTFT"] as const;
+const COLUMNS = ["request", "engine", "prompt", "predicted", "reported", "TTFT"] as const;
+
+/** Terminals are at least so wide. */
+const WIDTH = 80;
 
 const seconds = (ms: number): string => (ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(2)} s`);
 
-/** A table of the three requests, then what they prove in plain words. `why` has the router's reason by request id. */
+/**
+ * A table of the three requests, why each went where it did, then what they prove in plain words. `why` has the router's
+ * reason by request id.
+ */
 export function report(turns: readonly Turn[], why: ReadonlyMap<string, string>): readonly string[] {
   const rows = turns.map((t) => [
     t.title,
     t.node,
-    why.get(t.requestId) ?? "",
     String(t.promptTokens ?? "?"),
     String(t.predicted),
     String(t.reported ?? "?"),
@@ -17,8 +22,27 @@ export function report(turns: readonly Turn[], why: ReadonlyMap<string, string>)
   ]);
   const widths = COLUMNS.map((name, i) => Math.max(name.length, ...rows.map((row) => row[i]?.length ?? 0)));
   const line = (cells: readonly string[]): string =>
-    cells.map((cell, i) => (i < 3 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0))).join("  ");
-  return [line(COLUMNS), line(widths.map((w) => "-".repeat(w))), ...rows.map(line), "", ...verdict(turns)];
+    cells.map((cell, i) => (i < 2 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0))).join("  ");
+  const reasons = turns.flatMap((t) => {
+    const reason = why.get(t.requestId) ?? "";
+    return reason === "" ? [] : wrapped(`${t.title} → ${t.node}: ${reason}`);
+  });
+  const table = [line(COLUMNS), line(widths.map((w) => "-".repeat(w))), ...rows.map(line)];
+  return [...table, "", ...reasons, ...(reasons.length > 0 ? [""] : []), ...verdict(turns)];
+}
+
+/** Lines of at most the terminal's width, all but the first a little to the right. */
+function wrapped(text: string): readonly string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    const longer = line === "" ? word : `${line} ${word}`;
+    if (longer.length > WIDTH && line !== "") {
+      lines.push(line);
+      line = `  ${word}`;
+    } else line = longer;
+  }
+  return [...lines, line];
 }
 
 function verdict(turns: readonly Turn[]): readonly string[] {
