@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isCgnError } from "../core/errors.ts";
 import { loadConfig, loadSettings } from "./load.ts";
+import { planEngine } from "./plan.ts";
 import { formatProblem } from "./problems.ts";
 import { SAMPLE_HOST } from "./sample-host.ts";
 
@@ -172,10 +173,29 @@ describe("loadSettings() with pairs that an engine does not accept", () => {
       'Cannot use engine.kv_offload at c.toml:3:14: engine kind "vllm" does not accept kv_offload = "hicache"',
     );
     expect(e.message).toContain('With role "both" vllm accepts "none", "nixl", "lmcache", "kvbm"');
+    // The list was there twice, in the engine's reason and behind it.
+    expect(e.message.match(/kvbm/g)).toHaveLength(1);
     expect(e.details).toMatchObject({
       accepted: ["none", "nixl", "lmcache", "kvbm"],
       problems: [{ line: 3, column: 14 }],
     });
+  });
+
+  // An old prefill file that brings its own connector was refused for the dial that it never wrote.
+  it("loadConfig() takes a connector that the user wrote in the dial's place", () => {
+    const flag = `"--kv-transfer-config", '{"kv_connector":"NixlConnector","kv_role":"kv_producer"}'`;
+    const command = `vllm_cmd = ["vllm", "serve", "{model}", ${flag}]`;
+    for (const [toml, where] of [
+      [`[agent]\nrole = "prefill"\n${command}\n${MODEL}`, "vllm_cmd"],
+      [`[engine]\nkind = "vllm"\nrole = "prefill"\n[engine.vllm]\nextra_args = [${flag}]\n${MODEL}`, "extra_args"],
+    ] as const) {
+      expect(problemsOf(toml)).toEqual([]);
+      const [engine] = loadFile("c.toml").engines;
+      expect(planEngine(engine!).warnings[0]?.message).toBe(
+        `--kv-transfer-config in ${where} is the prefill engine's only connector: kv_offload is "none"`,
+      );
+    }
+    expect(problemsOf(`[engine]\nkind = "vllm"\nrole = "prefill"\n${MODEL}`)[0]).toContain("does not accept");
   });
 
   it("loadSettings() counts a refusal among other problems", () => {

@@ -94,6 +94,13 @@ describe("addEnvironmentLayer()", () => {
     ]);
   });
 
+  // Capital letters counted as changes: only a name of almost the same letters was found.
+  it("addEnvironmentLayer() finds the nearest name whatever its case", () => {
+    const said = (variable: string) => layersOf({ [variable]: "1" }).problems[0]?.remedy;
+    expect(said("CGN__ROUTER__POLCY")).toBe("Did you mean CGN__ROUTER__POLICY?");
+    expect(said("CGN__router__lissten_http")).toBe("Did you mean CGN__ROUTER__LISTEN_HTTP?");
+  });
+
   it("loadConfig() names the variable of a wrong value", () => {
     expect(load({ CGN__AUTH__ENABLED: "maybe", CGN__AGENT__HEARTBEAT: "5" }).problems.map(formatProblem)).toEqual([
       'CGN__AGENT__HEARTBEAT: error: agent.heartbeat: "5" is no duration. Write a number and a unit (ms, s, m, h, d), for example "5s" or "1m30s"',

@@ -83,9 +83,11 @@ export function sortProblems(problems: readonly Problem[]): Problem[] {
 /** The known name that was probably meant: at most a third of the letters away, at least 2. */
 export function nearest(written: string, known: readonly string[]): string | undefined {
   if (known.length === 0) return undefined;
-  const found = closest(written.toLowerCase(), [...known]);
-  return distance(written.toLowerCase(), found.toLowerCase()) <= Math.max(2, Math.floor(found.length / 3))
-    ? found
+  // Letters of both cases count as one: names of variables are all upper case.
+  const lower = known.map((name) => name.toLowerCase());
+  const found = closest(written.toLowerCase(), lower);
+  return distance(written.toLowerCase(), found) <= Math.max(2, Math.floor(found.length / 3))
+    ? known[lower.indexOf(found)]
     : undefined;
 }
 

@@ -50,7 +50,7 @@ export function resolveEngines(
   const before = errorCount(ctx);
   const template = commandTemplate(ctx, around.agentSection, drafts);
   const addresses = placeEngines(ctx, drafts, around.listeners, template);
-  const refusals = drafts.flatMap((draft) => checkDial(ctx, draft, roleOf(draft, around)) ?? []);
+  const refusals = drafts.flatMap((draft) => checkDial(ctx, draft, roleOf(draft, around), template) ?? []);
   const slots = engineSlots(ctx, drafts, addresses, around.agentSection, around.cluster, {
     stateDir: around.agent.stateDir,
     takenPorts: [...around.listeners.keys()],
@@ -71,20 +71,33 @@ const errorCount = (ctx: LoadContext): number => ctx.layers.problems.filter((p) 
 const roleOf = (draft: EngineDraft, around: EngineSurroundings) => draft.common.role ?? around.agentSection.role;
 
 /** Refuse a pair that the engine does not accept, naming it and what would be accepted. */
-function checkDial(ctx: LoadContext, draft: EngineDraft, role: (typeof ROLES)[number]): Refusal | undefined {
+function checkDial(
+  ctx: LoadContext,
+  draft: EngineDraft,
+  role: (typeof ROLES)[number],
+  template: readonly string[] | undefined,
+): Refusal | undefined {
   const { engine, common, entry } = draft;
   const cell = engine.cell(common.kv_offload, role);
   if (cell.supported || isMistyped(draft)) return undefined;
+  // What the user wrote wins: his own hand-over stands in for the dial's. The plan warns of it.
+  if (common.kv_offload === "none" && writesTransfer(draft, template)) return undefined;
   const accepted = KV_OFFLOADS.filter((offload) => engine.cell(offload, role).supported);
   const pair = `engine kind "${engine.kind}" does not accept kv_offload = "${common.kv_offload}" with role = "${role}"`;
   const roleIsWrong =
     accepted.length === 0 || (common.kv_offload === "none" && !isWritten(ctx, [...entry.path, "kv_offload"]));
   const path = roleIsWrong ? roleKey(ctx, entry.path) : [...entry.path, "kv_offload"];
   report(ctx, path, {
-    problem: `${pair}. ${cell.reason.replace(/\.$/, "")}`,
+    // The remedy lists what is accepted; a reason that ends with the same list would say it twice.
+    problem: `${pair}. ${cell.reason.replace(/\.$/, "").replace(/\. Choose [^.]*$/, "")}`,
     remedy: dialRemedy(engine, role, accepted),
   });
   return { accepted };
+}
+
+function writesTransfer({ engine, options, model }: EngineDraft, template: readonly string[] | undefined): boolean {
+  const words = engine.kind === LEGACY_KIND ? (template ?? []) : [];
+  return engine.writesTransfer?.(options, [...words, ...(model?.extraArgs ?? [])]) === true;
 }
 
 /** Was something else written for the dial or the role than stands in their lists? That was noted, and the pair is not known. */

@@ -186,6 +186,11 @@ export interface Engine<Options = unknown> {
   readonly schema: z.ZodType<Options>;
   /** Port used when neither `engine.url` nor the section's `port` is written. */
   defaultPort(options: Options): number;
+  /**
+   * Did the user write the hand-over of KV between prefill and decode himself? Then a role may stand with offload "none".
+   * @param words what he wrote besides the options: the old command template, and the model's extra_args
+   */
+  writesTransfer?(options: Options, words: readonly string[]): boolean;
   /** The dial: read in one place (its `-offload.ts`). */
   cell(offload: KvOffload, role: Role): OffloadCell;
   /**

@@ -353,7 +353,10 @@ export class Supervisor {
     const state = this.#state;
     switch (state.at) {
       case "starting":
-        return state.attempt <= 1 ? "loading" : `loading, attempt ${state.attempt} of ${policy.maxAttempts}`;
+        // An engine that was never ready is given fewer attempts.
+        return state.attempt <= 1
+          ? "loading"
+          : `loading, attempt ${state.attempt} of ${state.proven ? policy.maxAttempts : policy.firstAttempts}`;
       case "draining":
         return "waiting for its requests to end";
       case "killing": {

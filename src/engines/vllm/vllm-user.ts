@@ -17,6 +17,9 @@ const REFUSED_FLAGS = [
 /** On a CPU vLLM takes only such block sizes; others pass its parser and end the engine 26 s later (0.32.0). */
 const CPU_BLOCK_STEP = 32;
 
+/** Names the connector that carries KV between engines. */
+export const TRANSFER_FLAG = "--kv-transfer-config";
+
 /** What is wrong, or worth saying, in what the user wrote himself. */
 export function userPart(launch: VllmLaunch): PlanPart {
   return {
@@ -68,12 +71,21 @@ function sizeProblems(launch: VllmLaunch): Problem[] {
 }
 
 function transferWarnings(launch: VllmLaunch): PlanWarning[] {
-  if (!userWrote(launch.userArgs, ["--kv-transfer-config"], RULES)) return [];
+  if (!userWrote(launch.userArgs, [TRANSFER_FLAG], RULES)) return [];
+  const { offload, role } = launch.input;
+  const where = userWrote(launch.template, [TRANSFER_FLAG], RULES) ? "vllm_cmd" : "extra_args";
+  const alone = offload === "none" && role !== "both";
+  const dial = alone
+    ? `is the ${role} engine's only connector: kv_offload is "none"`
+    : `is used in place of what kv_offload "${offload}" renders`;
+  const other = alone
+    ? 'Set kv_offload to "nixl", "lmcache" or "kvbm" and remove it'
+    : "Remove it to let kv_offload decide";
   return [
     {
       code: "kv-transfer-config-written",
-      message: `--kv-transfer-config in extra_args is used in place of what kv_offload "${launch.input.offload}" renders`,
-      remedy: "Remove it to let kv_offload decide, or keep it and see that its ports and packages fit",
+      message: `${TRANSFER_FLAG} in ${where} ${dial}`,
+      remedy: `${other}, or keep it and see that its ports and packages fit`,
     },
   ];
 }

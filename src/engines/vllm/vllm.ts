@@ -1,9 +1,12 @@
+import { userWrote } from "../args.ts";
 import type { Engine } from "../engine.ts";
+import { RULES } from "./vllm-context.ts";
 import { decodeVllmEvents } from "./vllm-events.ts";
 import { vllmAnnounce, vllmLaunch } from "./vllm-launch.ts";
 import { vllmCell } from "./vllm-offload.ts";
 import { type VllmOptions, vllmOptions } from "./vllm-options.ts";
 import { vllmProbe } from "./vllm-probe.ts";
+import { TRANSFER_FLAG } from "./vllm-user.ts";
 
 /** vLLM: `vllm serve`. */
 export const vllm: Engine<VllmOptions> = {
@@ -20,6 +23,7 @@ export const vllm: Engine<VllmOptions> = {
   schema: vllmOptions,
   defaultPort: () => 8000,
   cell: vllmCell,
+  writesTransfer: (options, words) => userWrote([...words, ...options.extra_args], [TRANSFER_FLAG], RULES),
   launch: vllmLaunch,
   announce: vllmAnnounce,
   probe: vllmProbe,
