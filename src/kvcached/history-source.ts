@@ -34,7 +34,7 @@ const PROOF_SHARE = 0.5;
 /** Requests under way that count; older ones are forgotten: whoever sent them may be gone. */
 const MAX_UNDER_WAY = 256;
 
-/** Bytes to tokens, by all that the engine has said so far. */
+/** Bytes (or another measure of text) to tokens, by all that the engine has said so far. */
 export class TokenGuess {
   #bytes = 0;
   #tokens = 0;

@@ -1,6 +1,7 @@
 import type { SlotRules } from "../core/worker.ts";
 import type { TokenMark } from "../kvindex/prefix-index.ts";
 import { keptPrompt, keptTokens, marksWithin, SlotCache, type SlotRun } from "../kvindex/slot-cache.ts";
+import { countPieces } from "../kvindex/token-pieces.ts";
 import { type HistorySource, keptOf, TokenGuess } from "./history-source.ts";
 
 /** How far a report may lie from what was reckoned and still be about the same past: reckoning inside a turn is by bytes. */
@@ -14,8 +15,13 @@ const SAME_PAST_TOKENS = 4;
  * chat with the same system prompt is predicted to the token.
  */
 export function createSlotSource(rules: SlotRules): HistorySource {
-  const guess = new TokenGuess();
-  const cache = new SlotCache(rules, (length, covered, tokens) => tokens + guess.tokens(length - covered));
+  const byBytes = new TokenGuess();
+  const byPieces = new TokenGuess();
+  const cache = new SlotCache(rules, (prompt, covered, tokens, closely) => {
+    if (!closely) return tokens + byBytes.tokens(prompt.length - covered);
+    const pieces = countPieces(prompt);
+    return tokens + byPieces.tokens(pieces.upTo(prompt.length) - pieces.upTo(covered));
+  });
   return {
     sent(root, prompt) {
       if (prompt.length > 0) cache.start(root, prompt);
@@ -29,9 +35,13 @@ export function createSlotSource(rules: SlotRules): HistorySource {
       if (prompt.length === 0) return;
       // One that was sent before this process was there, or whose notice was lost, took its slot when it did.
       const run = cache.find(root, prompt) ?? cache.start(root, prompt);
-      if (promptTokens !== undefined) guess.learn(prompt.length, promptTokens);
-      const kept = keptOf(outcome, promptTokens ?? guess.tokens(prompt.length));
-      cache.finish(run, keptPrompt(root, kept.bytes, [...inner(run, cachedTokens), ...kept.marks]));
+      const { bytes, marks } = keptOf(outcome, promptTokens ?? byBytes.tokens(prompt.length));
+      const kept = keptPrompt(root, bytes, [...inner(run, cachedTokens), ...marks]);
+      if (promptTokens !== undefined) {
+        byBytes.learn(prompt.length, promptTokens);
+        byPieces.learn(kept.pieces.upTo(prompt.length), promptTokens);
+      }
+      cache.finish(run, kept);
     },
     match: (root, prompt) => cache.match(root, prompt),
     clear: () => cache.clear(),

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { SlotRules } from "../core/worker.ts";
-import { keptPrompt, SlotCache, type SlotRun } from "./slot-cache.ts";
+import { keptPrompt, SlotCache, type SlotRun, type TotalTokens } from "./slot-cache.ts";
 import { countPieces } from "./token-pieces.ts";
 
 const utf8 = (text: string) => new TextEncoder().encode(text);
 /** A token a byte: all counts are exact. */
-const exact = (length: number, covered: number, tokens: number) => tokens + length - covered;
+const exact: TotalTokens = (prompt, covered, tokens) => tokens + prompt.length - covered;
 const kept = (text: string) =>
   keptPrompt(
     "",

@@ -14,8 +14,24 @@ export interface KeptPrompt {
 
 /** Make one. Between two marks tokens are reckoned by pieces of text. */
 export function keptPrompt(root: string, bytes: Uint8Array, marks: readonly TokenMark[]): KeptPrompt {
-  return { root, bytes, marks: cleanMarks(marks, bytes.length), pieces: countPieces(bytes) };
+  let pieces: PieceCount | undefined;
+  return {
+    root,
+    bytes,
+    marks: cleanMarks(marks, bytes.length),
+    // Counted when first asked for: a prompt that only grows never is.
+    get pieces() {
+      pieces ??= countPieces(bytes);
+      return pieces;
+    },
+  };
 }
+
+/**
+ * How many tokens a prompt has of which the first `covered` bytes are `tokens` tokens. `closely`: it decides something, so
+ * it may cost a look at each byte.
+ */
+export type TotalTokens = (prompt: Uint8Array, covered: number, tokens: number, closely: boolean) => number;
 
 /** How many tokens the first bytes of a kept prompt are. */
 export function keptTokens({ marks, pieces }: KeptPrompt, byteLength: number): number {
@@ -59,6 +75,8 @@ interface State {
 const KEEP_SHARE = 0.5;
 /** A stored prompt is taken out only when at least this share of it goes on. */
 const LOAD_SHARE = 0.25;
+/** A share within this factor of the least one is looked at closely. */
+const NEAR_SHARE = 1.7;
 /** Prompts in the store, whatever their tokens: what is believed must not grow without end. */
 const MAX_STORED = 256;
 
@@ -71,14 +89,13 @@ const MAX_STORED = 256;
  */
 export class SlotCache {
   readonly #rules: SlotRules;
-  /** Tokens of a prompt of which the first `covered` bytes are `tokens` tokens. */
-  readonly #total: (length: number, covered: number, tokens: number) => number;
+  readonly #total: TotalTokens;
   #state: State;
   #uses = 0;
   /** Before the last request started, and while nothing else happened since: to take it back. */
   #undo: { readonly run: SlotRun; readonly state: State } | undefined;
 
-  constructor(rules: SlotRules, total: (length: number, covered: number, tokens: number) => number) {
+  constructor(rules: SlotRules, total: TotalTokens) {
     this.#rules = rules;
     this.#total = total;
     this.#state = emptyState(rules);
@@ -105,7 +122,7 @@ export class SlotCache {
     const before = this.#state;
     const { run, state } = this.#chosen(root, copied(prompt));
     const held = heldTokens(run);
-    const total = Math.max(held + 1, this.#total(prompt.length, run.covered, held));
+    const total = Math.max(held + 1, this.#total(run.prompt, run.covered, held, false));
     const marks = [...marksWithin(run), { byteLength: prompt.length, tokens: total }];
     this.#state = withSlot(state, run.slot, { kept: keptPrompt(root, run.prompt, marks), run, used: ++this.#uses });
     this.#undo = { run, state: before };
@@ -168,6 +185,13 @@ export class SlotCache {
     return { run, state: { slots: cleared, store: trimmed(store, this.#rules.storeTokens) } };
   }
 
+  #shareOf(prompt: Uint8Array, covered: number, tokens: number): number {
+    const share = (closely: boolean) => tokens / Math.max(1, this.#total(prompt, covered, tokens, closely));
+    const roughly = share(false);
+    const away = roughly / Math.max(1e-9, this.#rules.minShare);
+    return away > NEAR_SHARE || away < 1 / NEAR_SHARE ? roughly : share(true);
+  }
+
   /** The free slot with most of the prompt, when that is enough. */
   #mostSimilar(free: readonly number[], root: string, prompt: Uint8Array) {
     let best: { readonly index: number; readonly tokens: number; readonly share: number } | undefined;
@@ -176,7 +200,7 @@ export class SlotCache {
       if (kept === undefined) continue;
       const covered = common(kept, root, prompt);
       const tokens = keptTokens(kept, covered);
-      const share = tokens / Math.max(1, this.#total(prompt.length, covered, tokens));
+      const share = this.#shareOf(prompt, covered, tokens);
       if (share > this.#rules.minShare && share > (best?.share ?? 0)) best = { index, tokens, share };
     }
     return best;
@@ -228,14 +252,14 @@ function bestStored(
   base: KeptPrompt | undefined,
   root: string,
   prompt: Uint8Array,
-  total: (length: number, covered: number, tokens: number) => number,
+  total: TotalTokens,
 ): KeptPrompt | undefined {
   const shares = (kept: KeptPrompt) => {
     const covered = common(kept, root, prompt);
     const tokens = keptTokens(kept, covered);
     return {
       keep: tokens / Math.max(1, lengthOf(kept)),
-      of: tokens / Math.max(1, total(prompt.length, covered, tokens)),
+      of: tokens / Math.max(1, total(prompt, covered, tokens, false)),
     };
   };
   let best = base === undefined ? { keep: 0, of: 0 } : shares(base);

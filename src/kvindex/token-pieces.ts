@@ -40,6 +40,8 @@ export function countPieces(bytes: Uint8Array): PieceCount {
       const end = Math.max(0, Math.min(byteLength, bytes.length));
       const block = Math.floor(end / STEP);
       let sum = weights[block]!;
+      // Inside a special token that began in an earlier block.
+      if (end < begins[block]!) return sum - WEIGHT;
       for (let i = begins[block]!; i < end; ) {
         const next = nextAfter(bytes, i);
         if (next > end) return sum;

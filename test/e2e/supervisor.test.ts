@@ -99,6 +99,8 @@ describe("supervisePlan() with an engine that does not", () => {
     expect([at, starts, error?.code]).toEqual(["failed", 3, "ENGINE_EXITED"]);
     expect(error?.details).toMatchObject({ exitCode: 3, tail: expect.stringContaining("boom: no such thing") });
     expect(error?.message).toContain("ended with code 3");
+    // It said "attempt 3 of 6" and gave up after the third.
+    expect(engine.seen.map(({ reason }) => reason)).toContain("loading, attempt 3 of 3");
   });
 
   it("does not try again what cannot succeed", async () => {
