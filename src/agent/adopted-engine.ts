@@ -55,7 +55,7 @@ export function adoptedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
   const become = (state: WorkerState, reason: string, told?: Told): void => {
     const back = state === "ready" && worker.state !== "ready";
     const epoch = back && !hung ? Math.max(worker.epoch + 1, Math.floor(clock.wall() / 1_000)) : worker.epoch;
-    worker = { ...worker, ...told, state, reason, epoch };
+    worker = { ...worker, ...told, state, reason, epoch, alive: state === "down" && hung };
     deps.onChange(status());
   };
 

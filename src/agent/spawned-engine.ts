@@ -85,6 +85,7 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
         state: held ? "draining" : state,
         reason: held ? "cordoned" : reasonOf(process),
         epoch: process.epoch,
+        ...(process.at === "sick" ? { alive: true } : {}),
       },
       spawned: true,
       failed: process.at === "failed",

@@ -93,6 +93,8 @@ export interface WorkerInfo {
   readonly state: WorkerState;
   /** Why it is in that state, for people. */
   readonly reason: string;
+  /** With `down`: its process runs and only answers nothing, so its cache is what it was. */
+  readonly alive?: boolean;
   /** Grows with each start of the process: what was known about its cache before is void. */
   readonly epoch: number;
   /** Context limit in tokens, where known. */

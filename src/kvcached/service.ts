@@ -72,8 +72,9 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   };
   const register = (info: WorkerInfo) => {
     const known = workers.get(info.id);
-    // A worker that is down holds nothing; a late word of an earlier process changes nothing.
+    // A worker that is down holds nothing, unless it only hangs; a late word of an earlier process changes nothing.
     if (info.state === "down") {
+      if (info.alive === true && (known === undefined || sameCache(known.info, info))) return;
       if (known !== undefined && info.epoch >= known.info.epoch) unregister(info.id);
       return;
     }
@@ -155,7 +156,7 @@ function followDirectory(
   let followed = new Set<WorkerId>();
   const take = (list: readonly WorkerInfo[]) => {
     // A worker that is down holds nothing any more; a starting one is subscribed to early, so that no event is missed.
-    const alive = list.filter((worker) => worker.state !== "down");
+    const alive = list.filter((worker) => worker.state !== "down" || worker.alive === true);
     const ids = new Set(alive.map((worker) => worker.id));
     for (const id of followed) if (!ids.has(id)) unregister(id);
     for (const worker of alive) register(worker);

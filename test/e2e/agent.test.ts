@@ -209,6 +209,7 @@ describe("createAgent() with an engine that somebody else runs", () => {
     const { epoch } = directory.list()[0] ?? {};
     hangs = true;
     await until("down", () => directory.list()[0]?.state === "down", 20_000);
+    expect(directory.list()[0]?.alive).toBe(true);
     expect(directory.list()[0]?.reason).toMatch(/^hung: no answer to its health probe for 1\d s$/);
     hangs = false;
     await until("ready again", () => directory.list()[0]?.state === "ready");

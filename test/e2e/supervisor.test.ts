@@ -263,7 +263,8 @@ describe("supervisePlan() with sidecars", () => {
 
   it("tells why when one cannot start, and leaves nothing", async () => {
     const side = await freePort();
-    const flags = ["--exit-after", "5", "--code", "2", "--say", "cannot serve cache"];
+    // On a busy machine a connection may come before the exit does, so it never listens.
+    const flags = ["--listen-after", "60000", "--exit-after", "5", "--code", "2", "--say", "cannot serve cache"];
     const engine = lab.supervise(fakePlan(port, [], { sidecars: [sidecar(side, flags)] }));
     engine.start();
     const { at, error } = await engine.settled();
