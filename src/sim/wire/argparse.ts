@@ -6,7 +6,6 @@ export type FlagKind =
   | "toggle"
   | "text"
   | "int"
-  | "port"
   | "float"
   | "json"
   | "many"
@@ -116,7 +115,6 @@ function complaint(kind: FlagKind, value: string): string | undefined {
     return kind.choices.includes(value) ? undefined : `invalid choice: '${value}' (choose from ${choices})`;
   }
   if (kind === "int" && !/^[+-]?\d+$/.test(value)) return `invalid int value: '${value}'`;
-  if (kind === "port" && !(/^\d+$/.test(value) && Number(value) <= 65_535)) return `invalid port value: '${value}'`;
   if (kind === "float" && !/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(value))
     return `invalid float value: '${value}'`;
   return undefined;

@@ -22,7 +22,7 @@ export const SGLANG_FLAGS: FlagTable = {
   "tokenizer-mode": "text",
   "served-model-name": "text",
   host: "text",
-  port: "port",
+  port: "int",
   "api-key": "text",
   "tp-size": "int",
   "tensor-parallel-size": "int",

@@ -124,6 +124,11 @@ function loading(options: SimOptions, deps: SimDeps): Promise<void> {
 }
 
 function listen(server: Server, options: SimOptions): Promise<void> {
+  // The engines' parsers take any number; Python's socket refuses it, in these words.
+  if (options.port < 0 || options.port > 65_535) {
+    const message = "Cannot start the simulated engine: bind(): port must be 0-65535";
+    throw new CgnError("BAD_INVOCATION", `${message}, and it is ${options.port}`, { port: options.port });
+  }
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(options.port, options.host, () => {

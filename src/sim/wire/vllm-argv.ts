@@ -11,7 +11,7 @@ const HASHES = ["sha256", "sha256_cbor", "xxhash", "xxhash_cbor"];
 const FLAGS: FlagTable = {
   model: "text",
   host: "text",
-  port: "port",
+  port: "int",
   uds: "text",
   "api-key": "many",
   "served-model-name": "many",
