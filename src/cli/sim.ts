@@ -85,10 +85,8 @@ export const simCommand: Command = {
       cli.out(SIMULATED_VERSIONS[kind]);
       return 0;
     }
-    const started = read(argv, cli.env);
-    requirePort(started.port);
     // Resetting the cache is what one starts a simulator by hand for.
-    return serve({ ...started, ...(own ? { devMode: true } : {}) }, cli);
+    return serve({ ...read(argv, cli.env), ...(own ? { devMode: true } : {}) }, cli);
   },
 };
 
@@ -123,14 +121,6 @@ function engineArgv(kind: SimOptions["kind"], options: Values): readonly string[
     "30",
     ...shared,
   ];
-}
-
-/** The engines' own parsers take any number, and fail when they listen. @throws CgnError BAD_INVOCATION */
-function requirePort(port: number): void {
-  if (port >= 0 && port <= PORT.max) return;
-  throw new CgnError("BAD_INVOCATION", `Cannot listen on port ${port}: there is none. Write a port from 0 to 65535`, {
-    port,
-  });
 }
 
 function eventsArgv(options: Values): string[] {
