@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
 import { CACHE, findNode, nodeEnv, ROOT } from "./node.mjs";
 import { startProgress } from "./progress.mjs";
@@ -12,7 +12,8 @@ const STATE = join(CACHE, "setup.json");
 
 const hash = (...paths) => {
   const h = createHash("sha256");
-  for (const path of paths) h.update(path).update(readFileSync(path));
+  // Names relative to the tree: a clone that was moved is not stale.
+  for (const path of paths) h.update(relative(ROOT, path)).update(readFileSync(path));
   return h.digest("hex");
 };
 
