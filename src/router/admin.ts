@@ -4,15 +4,7 @@ import { sendJson } from "../http/error-body.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { RouterCore } from "./core.ts";
 import type { Mark } from "./fleet.ts";
-import { readiness, status } from "./status.ts";
-
-/** What other parts of the process add to the admin port. */
-export interface AdminExtras {
-  /** State of the knowledge about each worker's cache (kvcached's sources), for `/v1/cgn/status`. */
-  sources?(): unknown;
-  /** Problems with chat templates by model, for `/v1/cgn/status`. */
-  templates?(): Readonly<Record<string, string>>;
-}
+import { type AdminExtras, readiness, status } from "./status.ts";
 
 export interface AdminOptions {
   readonly core: RouterCore;

@@ -11,7 +11,7 @@ import type { Policy } from "../routing/decision.ts";
 import { createPolicy } from "../routing/policies.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { accept } from "./accept.ts";
-import { type AdminExtras, createAdmin } from "./admin.ts";
+import { createAdmin } from "./admin.ts";
 import { Admissions } from "./admit.ts";
 import type { RouterCore } from "./core.ts";
 import { DecisionLog } from "./decisions.ts";
@@ -21,6 +21,7 @@ import { LoadBook } from "./load.ts";
 import type { RendererSource } from "./render.ts";
 import { serve } from "./router.ts";
 import { RouterMetrics } from "./router-metrics.ts";
+import type { AdminExtras } from "./status.ts";
 
 /** What a router is made of. `settings` needs only the keys that it reads. */
 export interface RouterOptions {

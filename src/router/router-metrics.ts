@@ -1,7 +1,8 @@
 import { type CgnError, CODES, type Code } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import type { CounterCell, GaugeCell, HistogramCell, Metrics } from "../telemetry/metrics.ts";
+import type { CounterCell, GaugeCell, HistogramCell } from "../telemetry/cells.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
 import type { AnswerFacts } from "./answer.ts";
 
 export type Outcome = "ok" | "client_error" | "upstream_error" | "rejected" | "cancelled";

@@ -1,6 +1,13 @@
 import type { WorkerInfo } from "../core/worker.ts";
-import type { AdminExtras } from "./admin.ts";
 import type { RouterCore } from "./core.ts";
+
+/** What other parts of the process add to the admin port. */
+export interface AdminExtras {
+  /** State of the knowledge about each worker's cache (kvcached's sources), for `/v1/cgn/status`. */
+  sources?(): unknown;
+  /** Problems with chat templates by model, for `/v1/cgn/status`. */
+  templates?(): Readonly<Record<string, string>>;
+}
 
 /** `/readyz`: ready when some worker takes requests. */
 export interface Readiness {
