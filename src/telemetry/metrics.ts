@@ -126,7 +126,7 @@ export function metricsMarkdown(): string {
   return [
     "# Metrics",
     "",
-    "Printed from `src/telemetry/metric-table.ts` by `npm run generate`; do not edit.",
+    "Printed from `src/telemetry/metric-table.ts` by `npm run docs`; do not edit.",
     "",
     "Prometheus text on `/metrics` of each part's admin port. Node's own metrics (`process_*`, `nodejs_*`) come with them.",
     "",
