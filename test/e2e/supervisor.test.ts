@@ -179,7 +179,10 @@ describe("supervisePlan() with an engine that does not", () => {
     await engine.stop();
     const bytes = statSync(engine.logFile).size + statSync(`${engine.logFile}.1`).size;
     expect(bytes).toBeLessThanOrEqual(3_000_000);
-    expect(engine.tail(1)[0]).toMatch(/^(spam )+/);
+    // The last line may be cut where the process was killed.
+    const last = engine.tail(1)[0] ?? "";
+    expect(last).not.toBe("");
+    expect("spam ".repeat(20)).toContain(last);
   });
 
   it("can be stopped at any moment of its start", async () => {
