@@ -1,8 +1,8 @@
 import { runAgent } from "../agent/daemon.ts";
-import { CgnError } from "../core/errors.ts";
 import { CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
 import { commandLog } from "./command-log.ts";
 import { loadForCommand, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
+import { requireEngines } from "./require-engines.ts";
 import { serveEngines } from "./serve-engines.ts";
 import { stopCode } from "./stop-code.ts";
 
@@ -34,7 +34,7 @@ export const agentCommand: Command = {
       ),
     );
     const settings = loadForCommand(options, cli, shortcuts);
-    if (settings.engines.length === 0) throw noEngines();
+    requireEngines(settings, "run an agent");
     const log = commandLog(options, cli);
     const daemon = await runAgent(settings, { clock: cli.clock, log, env: cli.env });
     const { host, port } = daemon.admin ?? { host: "", port: 0 };
@@ -49,11 +49,3 @@ export const agentCommand: Command = {
     return stopCode(cli.signal);
   },
 };
-
-function noEngines(): CgnError {
-  const problem = "there is no engine in it";
-  const remedy = 'Write [engine] and [models."NAME"], or [[engines]]';
-  return new CgnError("CONFIG_INVALID", `Cannot run an agent: ${problem}. ${remedy}`, {
-    problems: [{ severity: "error", path: "engine", problem, remedy }],
-  }) as CgnError;
-}

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { constants } from "node:os";
+import { formatProblem } from "../config/problems.ts";
 import { CODES, type Problem, toCgnError } from "../core/errors.ts";
 import { STDERR_LINE } from "../telemetry/terminal-line.ts";
 import type { CliContext } from "./command.ts";
@@ -11,12 +12,6 @@ import { systemClock } from "./system-clock.ts";
 export function packageVersion(): string {
   const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
   return (JSON.parse(text) as { version: string }).version;
-}
-
-/** One line a problem, as compilers print them: `file:line:column: error: what. Remedy`. */
-export function formatProblem(p: Problem): string {
-  const place = [p.file, p.line, p.column].filter((part) => part !== undefined).join(":");
-  return `${place === "" ? "" : `${place}: `}${p.severity}: ${p.path === "" ? "" : `${p.path}: `}${p.problem}${p.remedy ? `. ${p.remedy}` : ""}`;
 }
 
 /** What a person sees of an error: the message, then each problem in a line. A stack only for our own bugs. */

@@ -1,9 +1,10 @@
 import { planEngine } from "../config/plan.ts";
 import type { Settings } from "../config/settings.ts";
-import { CgnError, isCgnError } from "../core/errors.ts";
+import { type CgnError, isCgnError } from "../core/errors.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
 import { loadForCommand, PICK_OPTIONS } from "./load-config.ts";
+import { requireEngines } from "./require-engines.ts";
 import { hideSecrets, shellWord } from "./shell-words.ts";
 
 /** `cgn render`: what would be started, without starting it. */
@@ -37,12 +38,8 @@ export const renderCommand: Command = {
 };
 
 function plansOf(settings: Settings): readonly LaunchPlan[] {
-  if (settings.engines.length > 0) return settings.engines.map((engine) => planEngine(engine));
-  const problem = "no engine is configured";
-  const remedy = 'Add [engine] with kind = "vllm" and a [models."NAME"], or name a file with --config';
-  throw new CgnError("CONFIG_INVALID", `Cannot render: ${problem}. ${remedy}`, {
-    problems: [{ severity: "error", path: "engine", problem, remedy }],
-  });
+  requireEngines(settings, "render");
+  return settings.engines.map((engine) => planEngine(engine));
 }
 
 /** The JSON form of a plan, version 1: reasons only when they are asked for, secrets never. */

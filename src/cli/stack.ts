@@ -4,7 +4,6 @@ import { createMemoryDirectory } from "../cluster/memory-directory.ts";
 import type { Settings } from "../config/settings.ts";
 import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
-import { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { createKvcached, type Kvcached } from "../kvcached/service.ts";
 import { createRouter, type Router } from "../router/create-router.ts";
@@ -12,6 +11,7 @@ import { createModelTemplates } from "../router/model-templates.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { kvRoutes } from "../wire/kv-server.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
+import { requireEngines } from "./require-engines.ts";
 
 /** Agent, kvcached and router in one process, joined by the contracts in `core`. */
 export interface Stack {
@@ -35,7 +35,7 @@ export interface StackDeps {
  */
 export async function startStack(settings: Settings, deps: StackDeps): Promise<Stack> {
   const { clock, log, env } = deps;
-  if (settings.engines.length === 0) throw noEngines();
+  requireEngines(settings, "start");
   requireFolders(
     settings.folders,
     (settings.folders ?? []).map(({ key }) => key),
@@ -111,12 +111,4 @@ function warnOfStateBackend(settings: Settings, log: Log): void {
   const { stateBackend } = settings.cluster;
   if (stateBackend === "memory" || stateBackend === "static" || settings.file === undefined) return;
   log.info("All parts run in this process: the cluster's state is kept in memory", { state_backend: stateBackend });
-}
-
-function noEngines(): CgnError {
-  const problem = "no engine is configured";
-  const remedy = 'Add [engine] with kind = "vllm" and a [models."NAME"], or name a file with --config';
-  return new CgnError("CONFIG_INVALID", `Cannot start: ${problem}. ${remedy}`, {
-    problems: [{ severity: "error", path: "engine", problem, remedy }],
-  }) as CgnError;
 }

@@ -1,3 +1,4 @@
+import { isLoopbackHost, isWildcardHost } from "../engines/address.ts";
 import { userValue } from "../engines/args.ts";
 import type { EngineDraft } from "./engine-drafts.ts";
 import type { KeyPath } from "./key-path.ts";
@@ -12,12 +13,6 @@ export interface EngineAddress {
   readonly host: string;
   readonly port: number;
 }
-
-const WILDCARDS: ReadonlySet<string> = new Set(["0.0.0.0", "::", "[::]", ""]);
-
-export const isWildcard = (host: string): boolean => WILDCARDS.has(host);
-
-export const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || host.startsWith("127.");
 
 /** A port that something in the configuration states, and where. */
 interface Stated {
@@ -184,14 +179,14 @@ function address(ctx: LoadContext, draft: EngineDraft, url: URL | undefined, por
     });
   }
   const asked = ofUrl ?? bound;
-  const reached = isWildcard(asked) ? "127.0.0.1" : asked;
+  const reached = isWildcardHost(asked) ? "127.0.0.1" : asked;
   const scheme = url?.protocol === "https:" ? "https" : "http";
   return { url: `${scheme}://${reached.includes(":") ? `[${reached}]` : reached}:${port}`, host: bound, port };
 }
 
 function answersOn(bound: string, asked: string): boolean {
-  if (isWildcard(bound) || bound === asked || isWildcard(asked)) return true;
-  return isLoopback(bound) && isLoopback(asked);
+  if (isWildcardHost(bound) || bound === asked || isWildcardHost(asked)) return true;
+  return isLoopbackHost(bound) && isLoopbackHost(asked);
 }
 
 /** Two engines at one place, or an engine where a daemon of cgn listens. */
@@ -204,7 +199,7 @@ function reportClashes(
   const owners = new Map<string, KeyPath>();
   for (const [n, draft] of drafts.entries()) {
     const { url, host, port } = addresses[n]!;
-    const onThisHost = draft.spawn || isLoopback(new URL(url).hostname);
+    const onThisHost = draft.spawn || isLoopbackHost(new URL(url).hostname);
     const owner = owners.get(onThisHost ? String(port) : url);
     if (owner !== undefined) {
       report(ctx, addressKey(ctx, draft), {

@@ -1,6 +1,7 @@
+import { isLoopbackHost, isWildcardHost } from "../engines/address.ts";
 import { type EngineSlot, SIDE_PORTS } from "../engines/engine.ts";
 import type { Section } from "./config-schema.ts";
-import { type EngineAddress, isLoopback, isWildcard } from "./engine-address.ts";
+import type { EngineAddress } from "./engine-address.ts";
 import type { EngineDraft } from "./engine-drafts.ts";
 import { type LoadContext, report } from "./load-context.ts";
 import type { ClusterSettings } from "./settings.ts";
@@ -120,7 +121,7 @@ function peerAddress(
   address: EngineAddress,
   cluster: ClusterSettings,
 ): string {
-  const written = [agent.listen.host, address.host].find((host) => !isWildcard(host) && !isLoopback(host));
+  const written = [agent.listen.host, address.host].find((host) => !isWildcardHost(host) && !isLoopbackHost(host));
   if (written !== undefined) return written;
   const alone = cluster.stateBackend === "memory" || cluster.stateBackend === "gossip";
   return alone ? "127.0.0.1" : (ctx.host.address ?? "127.0.0.1");

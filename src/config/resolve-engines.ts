@@ -1,8 +1,9 @@
 import { ROLES } from "../core/engine-kind.ts";
 import { isCgnError, type Problem } from "../core/errors.ts";
-import { KV_OFFLOADS, type KvOffload } from "../core/kv-offload.ts";
+import type { KvOffload } from "../core/kv-offload.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { Engine, EngineSlot } from "../engines/engine.ts";
+import { acceptedOffloads } from "../engines/table.ts";
 import type { Section } from "./config-schema.ts";
 import { type EngineAddress, placeEngines } from "./engine-address.ts";
 import { type EngineDraft, engineDrafts } from "./engine-drafts.ts";
@@ -82,7 +83,7 @@ function checkDial(
   if (cell.supported || isMistyped(draft)) return undefined;
   // What the user wrote wins: his own hand-over stands in for the dial's. The plan warns of it.
   if (common.kv_offload === "none" && writesTransfer(draft, template)) return undefined;
-  const accepted = KV_OFFLOADS.filter((offload) => engine.cell(offload, role).supported);
+  const accepted = acceptedOffloads(engine, role);
   const pair = `engine kind "${engine.kind}" does not accept kv_offload = "${common.kv_offload}" with role = "${role}"`;
   const roleIsWrong =
     accepted.length === 0 || (common.kv_offload === "none" && !isWritten(ctx, [...entry.path, "kv_offload"]));
@@ -117,7 +118,7 @@ function roleKey(ctx: LoadContext, entry: KeyPath): KeyPath {
 function dialRemedy(engine: Engine, role: string, accepted: readonly KvOffload[]): string {
   if (accepted.length > 0)
     return `With role "${role}" ${engine.kind} accepts ${accepted.map((each) => `"${each}"`).join(", ")}`;
-  const roles = ROLES.filter((each) => KV_OFFLOADS.some((offload) => engine.cell(offload, each).supported));
+  const roles = ROLES.filter((each) => acceptedOffloads(engine, each).length > 0);
   return `${engine.kind} accepts role ${roles.map((each) => `"${each}"`).join(", ")}`;
 }
 

@@ -5,6 +5,11 @@ export function isWildcardHost(host: string): boolean {
   return WILDCARDS.includes(host);
 }
 
+/** Reached from this machine only. IPv6 without brackets. */
+export function isLoopbackHost(host: string): boolean {
+  return host === "localhost" || host === "::1" || host.startsWith("127.");
+}
+
 /** The host to dial for something that is bound on `host` of this machine. */
 export function dialHost(host: string): string {
   return isWildcardHost(host) ? "127.0.0.1" : host;

@@ -16,9 +16,9 @@
  *
  * A **length** (1 unit) says how many of a run's children begin with a block of that many bytes: what lengths of the prompt
  * must be hashed to find the child.
+ *
+ * Words of a block: low, high, bytes, run. Words of a cover: lane, from and to, limit, stamp.
  */
-export const BLOCK = { low: 0, high: 1, bytes: 2, run: 3 } as const;
-
 export const RUN = {
   /** Place of its first block. */
   blocks: 0,
@@ -45,7 +45,6 @@ export const RUN_UNITS = 3;
 export const FLAG_ROOT = 1;
 export const FLAG_DEAD = 2;
 
-export const COVER = { lane: 0, from_to: 1, limit: 2, stamp: 3 } as const;
 /** No correction hides anything. Above every length of a run. */
 export const NO_LIMIT = 0xffff;
 /** Blocks a run: `from` and `to` have 16 bits. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { CgnError } from "../core/errors.ts";
+import { isLoopbackHost } from "../engines/address.ts";
 import { sendJson } from "../http/error-body.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { RouterCore } from "./core.ts";
@@ -27,7 +28,7 @@ const MARKS: Readonly<Record<string, Mark | undefined>> = {
  * Off loopback it serves only `/healthz`, `/readyz` and `/metrics`: there is no admin key yet.
  */
 export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
-  const local = isLoopback(options.settings.listenAdmin.host);
+  const local = isLoopbackHost(options.settings.listenAdmin.host);
   return async (req, res) => {
     const path = (req.url ?? "/").split("?")[0]!;
     req.resume();
@@ -45,10 +46,6 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
     }
     sendJson(res, 200, view(options, req.url ?? "", path));
   };
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || host.startsWith("127.");
 }
 
 /**

@@ -1,6 +1,6 @@
 import { CgnError, type Problem } from "../../core/errors.ts";
 import type { EnvValue, LaunchPlan, PlanPort, PlanRequirement, PlanWarning } from "../../core/launch-plan.ts";
-import { slotUrl } from "../address.ts";
+import { isLoopbackHost, slotUrl } from "../address.ts";
 import { type Arg, addressProblems, arg, type Composed, composeArgs, userValue, userWrote } from "../args.ts";
 import { type LaunchInput, modelTarget } from "../engine.ts";
 import { sidePort } from "../side-ports.ts";
@@ -155,7 +155,7 @@ function requirements({ options, slot, model }: SglangInput, part: OffloadPart):
 
 function slotWarnings({ slot, role }: SglangInput): PlanWarning[] {
   const found: PlanWarning[] = [];
-  if (role === "prefill" && isLoopback(slot.host) && !isLoopback(slot.peerAddress)) {
+  if (role === "prefill" && isLoopbackHost(slot.host) && !isLoopbackHost(slot.peerAddress)) {
     found.push({
       code: "bootstrap-on-loopback",
       message: `SGLang's bootstrap server listens on ${slot.host}, where decode workers of other hosts cannot reach it`,
@@ -170,8 +170,4 @@ function slotWarnings({ slot, role }: SglangInput): PlanWarning[] {
     });
   }
   return found;
-}
-
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || host.startsWith("127.");
 }
