@@ -6,8 +6,9 @@ import type { Outcome } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import { findEngine } from "../engines/registry.ts";
 import { type Applied, applyEvents } from "../kvindex/apply-events.ts";
-import type { PrefixIndex, WorkerSlot } from "../kvindex/prefix-index.ts";
+import type { WorkerSlot } from "../kvindex/prefix-index.ts";
 import type { Vocabulary } from "../prompt/vocabulary.ts";
+import type { AppliedIndex } from "./applied-index.ts";
 import { createHistorySource, type Held, type HistorySource } from "./history-source.ts";
 import type { ParityFinding } from "./parity-probe.ts";
 import { createSentClocks } from "./sent-clocks.ts";
@@ -18,7 +19,7 @@ import { ZmqSource } from "./zmq-source.ts";
 
 /** What following a worker needs from its surroundings. */
 export interface FollowDeps {
-  readonly index: PrefixIndex;
+  readonly index: AppliedIndex;
   readonly clock: Clock;
   readonly log: Log;
   readonly vocabularies: Vocabularies;
@@ -71,7 +72,7 @@ export class FollowedWorker {
 
   /** A request goes to this worker. */
   sent(root: string, prompt: Uint8Array): void {
-    this.#sent.note(root, prompt, this.#d.index.clock);
+    this.#sent.note(root, prompt, this.#d.index.index.clock);
     this.#history?.sent(root, prompt);
   }
 

@@ -62,7 +62,7 @@ interface UnderWay {
  * Only what was answered gets into the index. A request under way counts beside it, and leaves no trace when nothing comes
  * of it.
  */
-export function createHistorySource(index: PrefixIndex, slot: WorkerSlot): HistorySource {
+export function createHistorySource(index: Pick<PrefixIndex, "record" | "correct">, slot: WorkerSlot): HistorySource {
   const guess = new TokenGuess();
   let underWay: readonly UnderWay[] = [];
   const end = (root: string, prompt: Uint8Array): void => {

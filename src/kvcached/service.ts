@@ -8,6 +8,7 @@ import type { PrefixMatch } from "../kvindex/prefix-index.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { KvService } from "../wire/kv-server.ts";
+import { AppliedIndex, type AppliedListener } from "./applied-index.ts";
 import { type FollowDeps, FollowedWorker } from "./followed-worker.ts";
 import { exportKvMetrics } from "./kv-metrics.ts";
 import { createParityProbe } from "./parity-probe.ts";
@@ -35,6 +36,8 @@ export interface KvcachedOptions {
 /** The prefix index as a service: follows workers, answers the router. `match` is immediate. */
 export interface Kvcached extends KvService, PrefixKnowledge {
   match(query: MatchQuery): readonly WorkerMatch[];
+  /** Hear of each change of the index from now on, in its order; the result ends it. */
+  onApplied(listener: AppliedListener): () => void;
   /** Follow all workers of a directory, as they come and go; the result ends it. */
   follow(directory: WorkerDirectory): () => void;
   /** What an agent knows ahead of the engine. `restarted` and `reset`: the cache is empty. */
@@ -46,6 +49,7 @@ export interface Kvcached extends KvService, PrefixKnowledge {
 export function createKvcached(options: KvcachedOptions): Kvcached {
   const log = options.log ?? SILENT_LOG;
   const index = createPrefixIndex({ capBytes: options.capBytes, seed: options.seed });
+  const applied = new AppliedIndex(index);
   const workers = new Map<WorkerId, FollowedWorker>();
   const listeners = new Set<() => void>();
   const changed = () => {
@@ -54,7 +58,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const sources = (): readonly KvSourceStatus[] => [...workers.values()].map((worker) => worker.status());
   const metrics = options.metrics && exportKvMetrics(options.metrics, () => index.stats(), sources);
   const deps: FollowDeps = {
-    index,
+    index: applied,
     clock: options.clock,
     log,
     vocabularies: createVocabularies(options.env),
@@ -109,6 +113,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    onApplied: (listener) => applied.onApplied(listener),
     follow: (directory) => followDirectory(directory, register, unregister),
     agentNotice: (id, what) => workers.get(id)?.notice(what),
     close() {

@@ -1,6 +1,12 @@
 import type { BlockStored, KvEventBatch } from "../core/kv-event.ts";
 import { rootKey } from "../core/prefix-knowledge.ts";
-import type { PrefixIndex, WorkerSlot } from "./prefix-index.ts";
+import type { PrefixIndex, StoredBlocks, WorkerSlot } from "./prefix-index.ts";
+
+/** What events are applied to: an index, or somebody who passes them on to one. */
+export interface EventSink extends Pick<PrefixIndex, "remove" | "clearWorker"> {
+  /** As `PrefixIndex.store()`; `tokenIds` ([n × blockTokens]) are what `blocks.bytes` were decoded from. */
+  store(slot: WorkerSlot, blocks: StoredBlocks, tokenIds: Uint32Array): boolean;
+}
 
 /** Token ids of whole blocks as bytes: `ends[i]` is where block i ends in `bytes`. */
 export interface DecodedBlocks {
@@ -36,7 +42,7 @@ export interface Applied {
  * Only KV group 0 counts: in a hybrid model it is the full-attention group, whose blocks bound what can be reused. The root
  * comes from the adapter and the extra keys of a chain's first block; blocks below a parent inherit the parent's.
  */
-export function applyEvents(index: PrefixIndex, slot: WorkerSlot, batch: KvEventBatch, decode: DecodeBlocks): Applied {
+export function applyEvents(index: EventSink, slot: WorkerSlot, batch: KvEventBatch, decode: DecodeBlocks): Applied {
   const applied: Applied = {
     stored: 0,
     removed: 0,
@@ -63,7 +69,7 @@ export function applyEvents(index: PrefixIndex, slot: WorkerSlot, batch: KvEvent
 }
 
 function applyStored(
-  index: PrefixIndex,
+  index: EventSink,
   slot: WorkerSlot,
   event: BlockStored,
   decode: DecodeBlocks,
@@ -77,15 +83,8 @@ function applyStored(
     return;
   }
   const root = rootKey(event.lora, event.extra);
-  const placed = index.store(slot, {
-    root,
-    parent,
-    names,
-    bytes: decoded.bytes,
-    ends: decoded.ends,
-    blockTokens,
-    tier,
-  });
+  const { bytes, ends } = decoded;
+  const placed = index.store(slot, { root, parent, names, bytes, ends, blockTokens, tier }, tokenIds);
   if (placed) applied.stored += names.length;
   else applied.orphaned += names.length;
 }
