@@ -4,7 +4,8 @@ import type { EngineProbe } from "../engines/engine.ts";
 import { Health, type Verdict } from "../process/health.ts";
 import { probeHttp } from "../process/probe.ts";
 import type { EngineDeps } from "./engine-deps.ts";
-import type { EngineStatus, ManagedEngine } from "./engine-status.ts";
+import type { ManagedEngine } from "./engine-keeper.ts";
+import type { EngineStatus } from "./engine-status.ts";
 import { pause, waitIdle } from "./idle.ts";
 
 const PROBE_TIMEOUT_MS = 8_000;
@@ -138,8 +139,13 @@ export function adoptedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
     end.abort();
     wake();
   };
+  let watching = false;
   return {
-    start: () => void watch(),
+    id: described.id,
+    start() {
+      if (!watching) void watch();
+      watching = true;
+    },
     settled: () => firstLook,
     cordon(on) {
       cordoned = on;

@@ -11,7 +11,8 @@ import type { Policy } from "../process/lifecycle.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { adoptedEngine } from "./adopted-engine.ts";
 import { countEngines } from "./agent-metrics.ts";
-import type { EngineStatus, ManagedEngine } from "./engine-status.ts";
+import type { EngineKeeper, ManagedEngine } from "./engine-keeper.ts";
+import type { EngineStatus } from "./engine-status.ts";
 import { describeWorker, workerIds } from "./engine-worker.ts";
 import { pause } from "./idle.ts";
 import { spawnedEngine } from "./spawned-engine.ts";
@@ -32,6 +33,8 @@ export interface AgentOptions {
   /** Default: the registry, and `config/plan.ts`. Tests pass their own. */
   readonly engineOf?: (settings: EngineSettings) => Engine;
   readonly plan?: (settings: EngineSettings, engine: Engine) => LaunchPlan;
+  /** Which engines `start()` starts; the others wait for their keeper's `start()`. Default: all. */
+  readonly startsWithAgent?: (settings: EngineSettings) => boolean;
   /** Fields replace the restart policy's. */
   readonly policy?: Partial<Policy>;
 }
@@ -42,6 +45,8 @@ export interface Agent {
   /** Settles once each engine is ready or has failed (adopted ones: was asked once). See `startupError()`. */
   settled(): Promise<readonly EngineStatus[]>;
   status(): readonly EngineStatus[];
+  /** The handle on one engine, to start and stop it at will. */
+  keeper(id: WorkerId): EngineKeeper | undefined;
   /** The API key that an engine was started with, for questions of this process to it. A secret: never announced. */
   apiKey(id: WorkerId): string | undefined;
   /** Called after each change of an engine, and with its progress while it loads; the result ends it. */
@@ -87,16 +92,19 @@ export function createAgent(options: AgentOptions): Agent {
 
   return {
     start() {
-      for (const engine of managed.values()) {
+      const { startsWithAgent = () => true } = options;
+      settings.engines.forEach((each, index) => {
+        const engine = managed.get(ids[index]!)!;
         directory.set(engine.status().worker);
-        engine.start();
-      }
+        if (startsWithAgent(each)) engine.start();
+      });
     },
     async settled() {
       await Promise.all([...managed.values()].map((engine) => engine.settled()));
       return status();
     },
     status,
+    keeper: (id) => managed.get(id),
     apiKey: (id) => managed.get(id)?.apiKey,
     subscribe(listener) {
       listeners.add(listener);

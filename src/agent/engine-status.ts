@@ -30,22 +30,5 @@ export interface EngineStatus {
   readonly droppedLogBytes: number;
 }
 
-/** An engine in the agent's care, its own process or not. */
-export interface ManagedEngine {
-  start(): void;
-  /** Settles when it is ready or has failed; for an adopted one when it was asked once. */
-  settled(): Promise<void>;
-  /** Take it out of routing, or back in, without touching the process. */
-  cordon(on: boolean): void;
-  /** No request is left on it, or `signal` fired. */
-  idle(signal: AbortSignal): Promise<void>;
-  stop(): Promise<void>;
-  /** Leave it running and look away. */
-  release(): Promise<void>;
-  status(): EngineStatus;
-  /** What its launch made it ask of everyone. A secret. */
-  readonly apiKey?: string;
-}
-
 /** Each worker state as a metric label. */
 export const WORKER_STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down"];

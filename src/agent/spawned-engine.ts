@@ -2,10 +2,11 @@ import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { WorkerInfo, WorkerState } from "../core/worker.ts";
 import type { StateName } from "../process/lifecycle.ts";
 import { type PlanSupervisor, supervisePlan } from "../process/plan-supervisor.ts";
-import type { ProcessStatus } from "../process/supervisor.ts";
+import type { ProcessStatus } from "../process/process-spec.ts";
 import type { EngineDeps } from "./engine-deps.ts";
+import type { ManagedEngine } from "./engine-keeper.ts";
 import { engineKey } from "./engine-key.ts";
-import type { EngineStatus, ManagedEngine } from "./engine-status.ts";
+import type { EngineStatus } from "./engine-status.ts";
 import { waitIdle } from "./idle.ts";
 
 /** What the process's state means to those who send requests. */
@@ -108,6 +109,7 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
   };
 
   return {
+    id: described.id,
     start: () => supervisor.start(),
     async settled() {
       await supervisor.settled();
@@ -117,7 +119,7 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
       deps.onChange(status());
     },
     idle,
-    stop: () => supervisor.stop(),
+    stop: (request) => supervisor.stop(request),
     release: () => supervisor.release(),
     status,
     ...(apiKey === undefined ? {} : { apiKey }),

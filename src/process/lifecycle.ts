@@ -1,7 +1,7 @@
 //  stopped ─start▶ starting ─probe-ok▶ ready ─stop▶ (draining ▶) stopping ─exit▶ stopped
 //  ready ─probe-bad, probe-hung▶ sick ─probe-ok▶ ready; sick ─overdue▶ killing
 //  starting ─overdue▶ killing; starting, sick, killing, ready ─exit▶ backoff ─due▶ starting
-//  anything that runs ─exit▶ failed when no attempt is left; fatal ▶ failed at once
+//  anything that runs ─exit▶ failed when no attempt is left; fatal ▶ failed at once; draining ─start▶ ready
 
 /**
  * Where one engine process is. Times are monotonic milliseconds. `by` is when a state stops waiting, `attempt` counts starts
@@ -108,6 +108,8 @@ export function step(s: State, e: Event, now: number, p: Policy, jitter = 0): St
       return due ? [{ ...s, by: now + REKILL_MS }, "sigkill"] : [s];
     case "draining":
       if (e === "exit" || e === "fatal") return [{ at: "stopped" }];
+      // It was not told to end yet: it is taken back as it is.
+      if (e === "start") return [{ at: "ready", attempt: 1, stableAt: now + p.stableMs }, "admit"];
       // Its guard is gone: an agent that dies now would leave it behind, so do not wait for its streams.
       return due || e === "drained" || e === "lost" ? stopping(now, p) : [s];
     case "stopping":

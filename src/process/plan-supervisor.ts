@@ -7,8 +7,10 @@ import type { Verdict } from "./health.ts";
 import type { Policy } from "./lifecycle.ts";
 import { preflight, requireCommand } from "./preflight.ts";
 import { type HttpReply, probeHttp } from "./probe.ts";
+import type { ProcessSpec, ProcessStatus, SupervisorDeps } from "./process-spec.ts";
 import { resolveEnv } from "./secret-env.ts";
-import { type ProcessSpec, type ProcessStatus, Supervisor, type SupervisorDeps } from "./supervisor.ts";
+import type { StopRequest } from "./stop-request.ts";
+import { Supervisor } from "./supervisor.ts";
 
 /** One launch plan to keep running on this host. */
 export interface PlanSpec {
@@ -40,8 +42,8 @@ export interface PlanSpec {
 export interface PlanSupervisor {
   start(): void;
   settled(): Promise<ProcessStatus>;
-  /** The engine first, then its sidecars. */
-  stop(): Promise<void>;
+  /** The engine first, then its sidecars. May be started again. */
+  stop(request?: StopRequest): Promise<void>;
   release(): Promise<void>;
   status(): ProcessStatus;
   tail(count: number): readonly string[];
@@ -107,10 +109,12 @@ export function supervisePlan(spec: PlanSpec, deps: SupervisorDeps): PlanSupervi
       if (status.at === "failed") await Promise.all(sidecars.map((sidecar) => sidecar.stop()));
       return status;
     },
-    async stop() {
-      const ended = engine.stop();
+    async stop(request) {
+      const ended = engine.stop(request);
       // A start that still waits for its sidecars ends with them.
       if (engine.status().pid !== undefined) await ended;
+      // It was taken back: what runs beside it stays.
+      if (engine.isWanted) return;
       await Promise.all([ended, ...sidecars.map((sidecar) => sidecar.stop())]);
     },
     async release() {

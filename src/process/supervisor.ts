@@ -1,77 +1,13 @@
-import type { Clock } from "../core/clock.ts";
 import type { CgnError } from "../core/errors.ts";
-import type { Log } from "../core/log.ts";
 import { exitCause, exitError, notReadyError, startError } from "./exit-cause.ts";
 import { Health, type Verdict } from "./health.ts";
-import {
-  type Effect,
-  type Event,
-  isAlive,
-  type Policy,
-  type State,
-  type StateName,
-  step,
-  wakeAt,
-} from "./lifecycle.ts";
+import { type Effect, type Event, isAlive, type State, step, wakeAt } from "./lifecycle.ts";
 import { adoptProcess, endKept, launchFingerprint, processStartTime, readPidFile, writePidFile } from "./pid-file.ts";
 import { openProcessOutput, type ProcessOutput } from "./process-output.ts";
+import type { Env, ProcessSpec, ProcessStatus, SupervisorDeps } from "./process-spec.ts";
 import { isShortage } from "./shortage.ts";
 import { type Exit, type ProcessHandle, spawnProcess } from "./spawn.ts";
-
-type Env = Readonly<Record<string, string>>;
-
-/** One process to keep running. */
-export interface ProcessSpec {
-  /** For messages and logs. */
-  readonly name: string;
-  readonly argv: readonly string[];
-  /** What of the environment belongs to this process: together with `argv` it tells a changed configuration. */
-  readonly ownEnv: Readonly<Record<string, unknown>>;
-  /** The whole environment; called at each start, so that secrets are read late. @throws CgnError */
-  readonly env: () => Env;
-  /** What must be there before a start: files to write, checks. @throws CgnError when a start cannot succeed */
-  readonly prepare: (env: Env) => Promise<void>;
-  /** Look at it. A process that loads is given more time for its answer. */
-  readonly check: (loading: boolean) => Promise<Verdict>;
-  /** Milliseconds between looks at a ready process; undefined: none (a look costs it work). */
-  readonly healthEveryMs?: number;
-  readonly policy: Policy;
-  readonly logFile: string;
-  readonly maxLogBytes: number;
-  /** The process outlives this one and is found again by this file. Absent: a guard ends it with this process. */
-  readonly pidFile?: string;
-  /** Resolves when no request is left on it. Absent: the whole drain time is waited. */
-  readonly drained?: (signal: AbortSignal) => Promise<void>;
-}
-
-export interface SupervisorDeps {
-  readonly clock: Clock;
-  /** In [0, 1). */
-  readonly random: () => number;
-  readonly log: Log;
-  /** After each change of state, and with new output while the process loads (at most five times a second). */
-  readonly onChange: (status: ProcessStatus) => void;
-  /** A process ended without being asked to. */
-  readonly onExit?: (cause: string) => void;
-}
-
-export interface ProcessStatus {
-  readonly at: StateName;
-  /** Why, for people. */
-  readonly reason: string;
-  /** Of the newest process: seconds since the epoch at its start, and always more than before. 0: none yet. */
-  readonly epoch: number;
-  readonly pid?: number;
-  /** Processes started so far. */
-  readonly starts: number;
-  /** When it came into this state, monotonic milliseconds. */
-  readonly sinceMs: number;
-  /** Of the newest process: start, and when it must be ready. */
-  readonly load?: { readonly startedMs: number; readonly deadlineMs: number };
-  readonly lastLine: string;
-  /** Why it does not run, while it does not. */
-  readonly error?: CgnError;
-}
+import type { StopRequest } from "./stop-request.ts";
 
 /** One start. `handle` is undefined while it is being prepared. */
 interface Run {
@@ -104,6 +40,8 @@ export class Supervisor {
   #starts = 0;
   #load: ProcessStatus["load"];
   #released = false;
+  #isWanted = false;
+  #stopWhy: string | undefined;
   #cancelWake: () => void = () => {};
   #cancelProbe: () => void = () => {};
   #cancelProgress: (() => void) | undefined;
@@ -124,24 +62,39 @@ export class Supervisor {
     });
   }
 
+  /** Have it run. One that drains is taken back, one that ends is started anew once it is gone. */
   start(): void {
-    this.#error = undefined;
+    this.#isWanted = true;
+    this.#stopWhy = undefined;
+    if (isOver(this.#state)) this.#error = undefined;
     this.#dispatch("start");
+    // A stop that waits is over.
+    this.#wakeWaiters();
+  }
+
+  /** It was asked to run, and not to stop since. */
+  get isWanted(): boolean {
+    return this.#isWanted;
   }
 
   /** Settles when the process is ready, has failed or is stopped. */
   async settled(): Promise<ProcessStatus> {
-    if (!isSettled(this.#state)) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    while (!this.#released && !isSettled(this.#state)) {
+      await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    }
     return this.status();
   }
 
-  /** End it: drain, SIGTERM, SIGKILL. Settles when it is gone. */
-  async stop(): Promise<void> {
-    this.#dispatch("stop");
-    while (!this.#released && this.#state.at !== "stopped" && this.#state.at !== "failed") {
+  /** End it: drain, SIGTERM, SIGKILL. Settles when it is gone, or when `start()` took it back. */
+  async stop(request: StopRequest = {}): Promise<void> {
+    this.#isWanted = false;
+    this.#stopWhy = request.why;
+    if (request.drainMs === 0) this.#dispatch("drained");
+    this.#dispatch("stop", undefined, request.drainMs);
+    while (!this.#released && !this.#isWanted && !isOver(this.#state)) {
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
     }
-    await this.#output.close();
+    if (!this.#isWanted) await this.#output.close();
   }
 
   /** Let it run and look away; only for a process with a pid file. */
@@ -179,11 +132,11 @@ export class Supervisor {
     return this.#output.droppedBytes;
   }
 
-  #dispatch(event: Event, why?: string): void {
+  #dispatch(event: Event, why?: string, drainMs = this.#spec.policy.drainMs): void {
     if (this.#released) return;
     const { clock, random, log } = this.#deps;
     const before = this.#state;
-    const [next, ...effects] = step(before, event, clock.now(), this.#spec.policy, random());
+    const [next, ...effects] = step(before, event, clock.now(), { ...this.#spec.policy, drainMs }, random());
     this.#state = next;
     const moved = next.at !== before.at;
     if (moved) {
@@ -198,7 +151,9 @@ export class Supervisor {
     if (moved && next.at === "draining") this.#drain();
     if (!moved) return;
     this.#deps.onChange(this.status());
-    if (isSettled(this.#state)) this.#wakeWaiters();
+    // Asked to run while it ended.
+    if (this.#state.at === "stopped" && this.#isWanted) this.#dispatch("start");
+    else if (isSettled(this.#state)) this.#wakeWaiters();
   }
 
   #carryOut(effect: Effect): void {
@@ -359,6 +314,8 @@ export class Supervisor {
           : `loading, attempt ${state.attempt} of ${state.proven ? policy.maxAttempts : policy.firstAttempts}`;
       case "draining":
         return "waiting for its requests to end";
+      case "stopped":
+        return this.#stopWhy ?? "stopped";
       case "killing": {
         if (before.at !== "sick") return event === "tick" ? "not ready in time" : "killed";
         const health = this.#run?.health;
@@ -382,4 +339,5 @@ export class Supervisor {
   }
 }
 
+const isOver = ({ at }: State): boolean => at === "failed" || at === "stopped";
 const isSettled = ({ at }: State): boolean => at === "ready" || at === "failed" || at === "stopped";

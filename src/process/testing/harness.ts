@@ -9,7 +9,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { LaunchPlan } from "../../core/launch-plan.ts";
 import { SILENT_LOG } from "../../core/log.ts";
 import { type PlanSpec, type PlanSupervisor, supervisePlan } from "../plan-supervisor.ts";
-import type { ProcessStatus } from "../supervisor.ts";
+import type { ProcessStatus } from "../process-spec.ts";
 
 const FAKE_ENGINE = fileURLToPath(new URL("fake-engine.mjs", import.meta.url));
 
