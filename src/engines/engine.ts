@@ -5,6 +5,7 @@ import type { KvEventBatch } from "../core/kv-event.ts";
 import type { KvOffload } from "../core/kv-offload.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { KvSource, TokenizerSource, WorkerTraits } from "../core/worker.ts";
+import type { EngineVariant } from "./variant.ts";
 
 /** A `[models."NAME"]` table, resolved. */
 export interface ModelSpec {
@@ -199,6 +200,8 @@ export interface Engine<Options = unknown> {
    */
   launch(input: LaunchInput<Options>): LaunchPlan;
   announce(input: LaunchInput<Options>): Announcement;
+  /** The launches that `npm run conformance` puts to real programs of the engine; none where nothing is started. */
+  readonly variants: readonly EngineVariant[];
   readonly probe: EngineProbe;
   /** What it makes of a chat's messages. Default `PLAIN_DIALECT`. */
   readonly chat?: ChatDialect;

@@ -13,6 +13,7 @@ import {
 import { type LlamaCppOptions, llamaCppSchema, modeOf } from "./llama-cpp-options.ts";
 import { llamaCppProbe } from "./llama-cpp-probe.ts";
 import { llamaHistory } from "./llama-cpp-slots.ts";
+import { llamaCppVariants } from "./llama-cpp-variants.ts";
 
 /**
  * llama-server: a wrong model name is ignored, a non-streaming request runs to its end when the client has left, and the
@@ -43,6 +44,7 @@ export const llamaCpp: Engine<LlamaCppOptions> = {
   cell: (offload, role) => noneOnlyCell("llama.cpp", offload, role),
   launch: launchLlamaCpp,
   announce,
+  variants: llamaCppVariants,
   probe: llamaCppProbe,
   // Seen by /apply-template of llama-server (xllamacpp 2026.10). `--no-prefill-assistant` is not followed.
   chat: { developerIsSystem: true, lastAssistant: "continued" },

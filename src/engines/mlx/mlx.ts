@@ -4,6 +4,7 @@ import { noneOnlyCell } from "../none-only.ts";
 import { launchedModel, launchMlx, type MlxInput, userArgsOf } from "./mlx-launch.ts";
 import { type MlxOptions, mlxSchema } from "./mlx-options.ts";
 import { mlxProbe } from "./mlx-probe.ts";
+import { mlxVariants } from "./mlx-variants.ts";
 
 /** `--prompt-cache-size` where it is not written (mlx-lm 0.32.2). */
 const PROMPT_CACHES = 10;
@@ -21,6 +22,7 @@ export const mlx: Engine<MlxOptions> = {
   cell: (offload, role) => noneOnlyCell("mlx_lm server", offload, role),
   launch: launchMlx,
   announce,
+  variants: mlxVariants,
   probe: mlxProbe,
   // mlx_lm/server.py, process_message_content().
   chat: { contents: "text", lastAssistant: "kept" },

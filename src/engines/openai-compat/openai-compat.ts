@@ -19,6 +19,7 @@ export const openaiCompat: Engine<OpenaiCompatOptions> = {
   cell: (offload, role) => noneOnlyCell("An openai_compat endpoint", offload, role),
   launch: launchOpenaiCompat,
   announce,
+  variants: [],
   probe: openaiCompatProbe,
 };
 

@@ -7,6 +7,7 @@ import { contextTokens, launchSglang, pageTokens, type SglangInput, userArgsOf }
 import { sglangCell } from "./sglang-offload.ts";
 import { type SglangOptions, sglangSchema } from "./sglang-options.ts";
 import { sglangProbe } from "./sglang-probe.ts";
+import { sglangVariants } from "./sglang-variants.ts";
 
 /** SGLang: `python -m sglang.launch_server`. Facts of 0.5.23. */
 export const sglang: Engine<SglangOptions> = {
@@ -22,6 +23,7 @@ export const sglang: Engine<SglangOptions> = {
   cell: sglangCell,
   launch: launchSglang,
   announce,
+  variants: sglangVariants,
   probe: sglangProbe,
   // sglang/srt/entrypoints/openai/serving_chat.py, _handle_last_assistant_message(), 0.5.23.
   chat: { lastAssistant: "user" },

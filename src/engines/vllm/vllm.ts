@@ -7,6 +7,7 @@ import { vllmCell } from "./vllm-offload.ts";
 import { type VllmOptions, vllmOptions } from "./vllm-options.ts";
 import { vllmProbe } from "./vllm-probe.ts";
 import { TRANSFER_FLAG } from "./vllm-user.ts";
+import { vllmVariants } from "./vllm-variants.ts";
 
 /** vLLM: `vllm serve`. */
 export const vllm: Engine<VllmOptions> = {
@@ -26,6 +27,7 @@ export const vllm: Engine<VllmOptions> = {
   writesTransfer: (options, words) => userWrote([...words, ...options.extra_args], [TRANSFER_FLAG], RULES),
   launch: vllmLaunch,
   announce: vllmAnnounce,
+  variants: vllmVariants,
   probe: vllmProbe,
   // vllm/entrypoints/chat_utils.py, _parse_chat_message_content() with content_format "openai".
   chat: { contents: "wrapped", lastAssistant: "kept" },
