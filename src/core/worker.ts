@@ -71,7 +71,16 @@ export interface TokenizerSource {
   readonly bytes?: boolean;
 }
 
-export type WorkerState = "starting" | "ready" | "draining" | "down";
+/**
+ * `unloaded`: not started, its agent starts it when requests wait for it. `asleep`: its process runs and holds neither weights on the
+ * GPU nor KV; it is woken in the same way.
+ */
+export type WorkerState = "starting" | "ready" | "draining" | "down" | "unloaded" | "asleep";
+
+/** Does a worker in this state surely hold no KV? */
+export function holdsNothing(state: WorkerState): boolean {
+  return state === "down" || state === "unloaded" || state === "asleep";
+}
 
 /** One engine as the router and kvcached may know it. The KV-offload dial is not part of it. */
 export interface WorkerInfo {
@@ -95,8 +104,10 @@ export interface WorkerInfo {
   readonly reason: string;
   /** With `down`: its process runs and only answers nothing, so its cache is what it was. */
   readonly alive?: boolean;
-  /** Grows with each start of the process: what was known about its cache before is void. */
+  /** Grows with each start of the process, and when it wakes: what was known about its cache before is void. */
   readonly epoch: number;
+  /** Its agent loads it when requests wait for it, whatever its state is now: they wait instead of being refused. */
+  readonly onDemand?: boolean;
   /** Context limit in tokens, where known. */
   readonly maxModelTokens?: number;
 }

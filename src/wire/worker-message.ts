@@ -10,7 +10,7 @@ import {
   WorkerSchema,
 } from "./gen/cgn/kv/v1/kv_pb.ts";
 
-const STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down"];
+const STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down", "unloaded", "asleep"];
 /** Far above what a server has: each costs memory here. */
 const MAX_SLOTS = 4096;
 /** Traits that hold or do not. */
@@ -57,6 +57,7 @@ export function workerToMessage(worker: WorkerInfo): Worker {
     epoch: worker.epoch,
     maxModelTokens: worker.maxModelTokens ?? 0,
     traits: namesOf(worker.traits),
+    onDemand: worker.onDemand ?? false,
   });
 }
 
@@ -80,7 +81,9 @@ export function workerFromMessage(message: Worker): WorkerInfo {
     tokenizer: tokenizerOf(message),
     state: message.state === "" ? "ready" : oneOf(STATES, "state", message.state),
     reason: message.reason,
+    ...(message.alive ? { alive: true } : {}),
     epoch: message.epoch,
+    ...(message.onDemand ? { onDemand: true } : {}),
     ...(message.maxModelTokens === 0 ? {} : { maxModelTokens: message.maxModelTokens }),
   };
 }
