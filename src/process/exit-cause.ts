@@ -1,5 +1,6 @@
 import { CgnError, type Code, isCgnError, toCgnError } from "../core/errors.ts";
 import { formatDurationMs } from "../core/units.ts";
+import { KNOWN_CAUSES } from "./exit-causes.ts";
 import { shortageOf } from "./shortage.ts";
 import type { Exit } from "./spawn.ts";
 
@@ -15,92 +16,56 @@ export interface ExitCause {
   readonly permanent: boolean;
 }
 
-interface Known extends Omit<ExitCause, "what"> {
-  readonly pattern: RegExp;
-  readonly what: string;
-}
-
-/**
- * Exit codes do not tell a crash from a stop (vLLM exits 0 after its EngineCore was killed; SGLang's parent kills itself), so
- * causes are read in the log. Seen on running engines: `No module named`, the refused arguments, `failed to load model`, and
- * llama-server's words for a port in use. The rest (hub errors, GPU memory, a dead engine core, a port in use on Python) is how
- * the engines and their libraries are known to put it; it was not provoked here. The first that matches wins; `$1` in `what` is
- * the pattern's first group.
- */
-const KNOWN: readonly Known[] = [
-  {
-    pattern: /No module named ['"]?([\w.]+)|ModuleNotFoundError: .*?['"]([\w.]+)['"]/,
-    cause: "module-missing",
-    code: "ENGINE_NOT_FOUND",
-    what: 'the Python module "$1" is not installed',
-    remedy: 'Install it into the environment of the engine\'s "binary"',
-    permanent: true,
-  },
-  {
-    pattern: /couldn't bind HTTP server socket|[Aa]ddress already in use|EADDRINUSE/,
-    cause: "port-in-use",
-    code: "PORT_IN_USE",
-    what: "a port it needs is in use",
-    remedy: "End the process that holds it, or choose other ports",
-    permanent: false,
-  },
-  {
-    pattern: /(unrecognized arguments?: .*|error: invalid argument: .*|error: argument .*|unknown argument: .*)/,
-    cause: "arguments",
-    code: "ENGINE_EXITED",
-    what: "it refuses its arguments ($1)",
-    remedy: 'Look at "cgn render" and at extra_args; the engine may be another version than expected',
-    permanent: true,
-  },
-  {
-    pattern:
-      /(failed to load model|is not a local folder and is not a valid model identifier|Repository Not Found|RepositoryNotFoundError|GatedRepoError|does not appear to have a file named \S+)/,
-    cause: "model",
-    code: "MODEL_NOT_FOUND",
-    what: "it cannot load the model ($1)",
-    remedy: "Check the model's path or hf_repo, and access to the hub",
-    permanent: true,
-  },
-  {
-    pattern:
-      /(CUDA out of memory|OutOfMemoryError|No available memory for the cache blocks|Not enough memory|cudaErrorMemoryAllocation)/,
-    cause: "gpu-memory",
-    code: "ENGINE_EXITED",
-    what: "GPU memory does not suffice ($1)",
-    remedy: "Lower the memory share or the context length, or free the GPU",
-    permanent: false,
-  },
-  {
-    pattern: /(EngineDeadError|EngineCore encountered a fatal error|Engine core proc \S+ died)/,
-    cause: "engine-core",
-    code: "ENGINE_EXITED",
-    what: "its engine core died ($1)",
-    permanent: false,
-  },
-];
-
 /** How many of the last lines are searched. */
 const SEARCH_LINES = 100;
 
-/** Recognise why a process ended, from its last lines and its status. */
-export function exitCause(exit: Exit, tail: readonly string[]): ExitCause {
-  const text = tail.slice(-SEARCH_LINES).join("\n");
-  for (const { pattern, what, ...known } of KNOWN) {
-    const match = pattern.exec(text);
-    if (match === null) continue;
-    const said = match.slice(1).find((group) => group !== undefined) ?? "";
-    return { ...known, what: what.replace("$1", said.slice(0, 200)) };
+/** Lines of engines that go on: what is missing there is not what they ended of. */
+const HARMLESS = /^.{0,60}\b(?:DEBUG|INFO|(?<!NCCL )WARN|WARNING)\b/;
+
+/**
+ * Recognise why a process ended. Exit codes do not tell a crash from a stop (vLLM exits 0 after its EngineCore was killed;
+ * SGLang's parent kills itself), so the last lines are read (`exit-causes.ts`), and what the kernel counted.
+ * @param oomKills processes that the kernel ended for want of memory while it ran (`oom-kills.ts`)
+ */
+export function exitCause(exit: Exit, tail: readonly string[], oomKills = 0): ExitCause {
+  const text = tail
+    .slice(-SEARCH_LINES)
+    .filter((line) => !HARMLESS.test(line))
+    .join("\n");
+  const known = KNOWN_CAUSES.find(({ pattern }) => pattern.test(text));
+  const killed = exit.signal === "SIGKILL" || exit.code === 128 + 9;
+  // The kernel kills a worker; the engine then says that its core died.
+  if (oomKills > 0 && (killed || known === undefined || known.cause === "engine-core")) return HOST_OOM;
+  if (known !== undefined) {
+    const { cause, code, remedy, permanent } = known;
+    const said =
+      known.pattern
+        .exec(text)
+        ?.slice(1)
+        .find((group) => group !== undefined) ?? "";
+    const what = known.what.replace("$1", () => said.replace(/\s+/g, " ").trim().slice(0, 200));
+    return { cause, code, what, permanent, ...(remedy === undefined ? {} : { remedy }) };
   }
   if (exit.code === 126 || exit.code === 127) {
     return { cause: "not-found", code: "ENGINE_NOT_FOUND", what: "its command cannot be run", permanent: true };
   }
-  if (exit.signal === "SIGKILL") {
+  if (killed) {
     const remedy = "Look for the out-of-memory killer in the kernel's log";
     return { cause: "killed", code: "ENGINE_EXITED", what: "it was killed (SIGKILL)", remedy, permanent: false };
   }
   const how = exit.signal !== undefined ? `by ${exit.signal}` : exit.code === undefined ? "" : `with code ${exit.code}`;
   return { cause: "exit", code: "ENGINE_EXITED", what: `it ended ${how}`.trimEnd(), permanent: false };
 }
+
+/** Counted by the kernel, whatever the engine says. */
+const HOST_OOM: ExitCause = {
+  cause: "oom-killed",
+  code: "ENGINE_EXITED",
+  what: "the kernel's out-of-memory killer ended it: the host or its cgroup had no memory left",
+  remedy:
+    "Lower the sizes of CPU caches and offloads, load fewer engines, or raise the memory limit of the unit or container",
+  permanent: false,
+};
 
 /** The error of an engine that ended: what, the remedy, and its last lines. */
 export function exitError(name: string, exit: Exit, cause: ExitCause, output: OutputView): CgnError {
