@@ -1,10 +1,12 @@
 import type { z } from "zod";
 import type { ChatDialect } from "../core/chat-dialect.ts";
 import type { EngineKind, Role } from "../core/engine-kind.ts";
+import type { HostNeeds, Peering } from "../core/host-needs.ts";
 import type { KvEventBatch } from "../core/kv-event.ts";
 import type { KvOffload } from "../core/kv-offload.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { KvSource, TokenizerSource, WorkerTraits } from "../core/worker.ts";
+import type { EngineVersions } from "./engine-versions.ts";
 import type { EngineVariant } from "./variant.ts";
 
 /** A `[models."NAME"]` table, resolved. */
@@ -200,11 +202,19 @@ export interface Engine<Options = unknown> {
    */
   launch(input: LaunchInput<Options>): LaunchPlan;
   announce(input: LaunchInput<Options>): Announcement;
+  /** Versions that the launch is rendered for (`slot.engineVersion`); undefined where nothing differs. */
+  readonly versions?: EngineVersions;
+  /** What a launch needs of its host, besides what its plan says. Undefined for an engine that is never started. */
+  needs?(input: LaunchInput<Options>, plan: LaunchPlan): HostNeeds;
+  /** What must agree with the engine at the other end of a hand-over; undefined for one that hands nothing over. */
+  peering?(input: LaunchInput<Options>, plan: LaunchPlan): Peering | undefined;
   /** The launches that `npm run conformance` puts to real programs of the engine; none where nothing is started. */
   readonly variants: readonly EngineVariant[];
   readonly probe: EngineProbe;
   /** What it makes of a chat's messages. Default `PLAIN_DIALECT`. */
   readonly chat?: ChatDialect;
+  /** The container image that its project publishes, of the newest version that cgn knows. */
+  readonly image?: string;
   /** Decode one payload of its KV event publisher. @throws CgnError EVENTS_MALFORMED */
   decodeEvents?(payload: Uint8Array): KvEventBatch;
 }

@@ -1,0 +1,36 @@
+import { compareVersions, inRange, isVersion } from "../core/version.ts";
+
+/**
+ * Versions of an engine that its launch knows. The one source of the ranges in docs, warnings and preflight: each engine's
+ * `versions.ts`.
+ */
+export interface EngineVersions {
+  /** Rendered for these: `>=0.24.0 <0.34`. */
+  readonly range: string;
+  /** Rendered for when nothing is known of what is installed. */
+  readonly newest: string;
+  /** Asked of the real program. */
+  readonly checked: readonly string[];
+  /** What changed in the rendering, for the documentation. Oldest first. */
+  readonly changes: readonly { readonly since: string; readonly what: string }[];
+}
+
+/** Which version a plan is rendered for, and what there is to say about it. */
+export interface RenderedFor {
+  readonly version: string;
+  /** `known`: in the range. `assumed`: nothing known. `outside`: out of the range, so the nearest that is known. */
+  readonly how: "known" | "assumed" | "outside";
+}
+
+/**
+ * The version to render for: the one that is there, else the newest known. Out of the range the nearest known one holds, since
+ * flags of a later release may be refused by an older one and the other way round.
+ *
+ * @param found what was detected or given; undefined or no version: nothing known
+ */
+export function renderedFor(found: string | undefined, versions: EngineVersions): RenderedFor {
+  if (found === undefined || !isVersion(found)) return { version: versions.newest, how: "assumed" };
+  if (inRange(found, versions.range)) return { version: found, how: "known" };
+  const newer = compareVersions(found, versions.newest) > 0;
+  return { version: newer ? versions.newest : found, how: "outside" };
+}
