@@ -62,7 +62,11 @@ class HistoryTree implements History {
     return oldest !== undefined;
   }
 
-  record(slot: WorkerSlot, prompt: RecordedPrompt, stamp: number): void {
+  entries(slot: WorkerSlot): readonly HistoryEntry[] {
+    return [...(this.#workers.get(slot)?.entries ?? [])];
+  }
+
+  record(slot: WorkerSlot, prompt: RecordedPrompt, stamp: number, limit = prompt.bytes.length): void {
     const worker = this.#workers.get(slot);
     if (worker === undefined || worker.maxEntries < 1) return;
     const bytes = copied(prompt.bytes); // aligned for compare(), and the caller may reuse his
@@ -75,7 +79,7 @@ class HistoryTree implements History {
       this.#take(entry);
     }
     const marks = cleanMarks([...inherited, ...prompt.marks], bytes.length);
-    const entry = { slot, root, bytes, marks, stamp, limit: bytes.length };
+    const entry = { slot, root, bytes, marks, stamp, limit };
     this.#insert(entry);
     worker.entries.add(entry);
     this.#all.add(entry);

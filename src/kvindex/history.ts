@@ -12,8 +12,13 @@ export interface History {
   add(slot: WorkerSlot, maxEntries: number): void;
   drop(slot: WorkerSlot): void;
   clear(slot: WorkerSlot): void;
-  /** @param stamp - the index's clock; the lowest one is the oldest */
-  record(slot: WorkerSlot, prompt: RecordedPrompt, stamp: number): void;
+  /** A worker's prompts, oldest first. */
+  entries(slot: WorkerSlot): readonly HistoryEntry[];
+  /**
+   * @param stamp - the index's clock; the lowest one is the oldest
+   * @param limit - bytes of it that count, when a correction said so. Default: all
+   */
+  record(slot: WorkerSlot, prompt: RecordedPrompt, stamp: number, limit?: number): void;
   match(root: string, prompt: Uint8Array, hit: HistoryHit): void;
   /** Cut what a worker's prompts promise for this one down to the reported tokens. Those recorded after `since` are left. */
   correct(slot: WorkerSlot, root: string, prompt: Uint8Array, reportedTokens: number, since: number): boolean;

@@ -28,14 +28,18 @@ class NaiveHistory implements History {
     this.#entries = this.#entries.filter((entry) => entry.slot !== slot);
   }
 
-  record(slot: WorkerSlot, prompt: RecordedPrompt, stamp: number): void {
+  entries(slot: WorkerSlot): readonly HistoryEntry[] {
+    return this.#entries.filter((entry) => entry.slot === slot);
+  }
+
+  record(slot: WorkerSlot, prompt: RecordedPrompt, stamp: number, limit = prompt.bytes.length): void {
     const { root } = prompt;
     const bytes = prompt.bytes.slice();
     const own = this.#entries.filter((entry) => entry.slot === slot);
     const inside = own.filter((entry) => entry.root === root && common(entry.bytes, bytes) === entry.bytes.length);
     const marks = cleanMarks([...inside.flatMap((entry) => entry.marks), ...prompt.marks], bytes.length);
     this.#entries = this.#entries.filter((entry) => !inside.includes(entry));
-    this.#entries.push({ slot, root, bytes, marks, stamp, limit: bytes.length });
+    this.#entries.push({ slot, root, bytes, marks, stamp, limit });
     const kept = this.#entries.filter((entry) => entry.slot === slot);
     const tooMany = kept.slice(0, Math.max(0, kept.length - (this.#limits.get(slot) ?? 0)));
     this.#entries = this.#entries.filter((entry) => !tooMany.includes(entry));

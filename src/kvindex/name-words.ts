@@ -1,4 +1,5 @@
 import type { BlockName } from "../core/kv-event.ts";
+import type { BlockNames } from "./prefix-index.ts";
 
 /** Splits block names into two 32-bit words each, without an allocation a name. */
 export class NameWords {
@@ -7,7 +8,7 @@ export class NameWords {
   words = new Uint32Array(this.#names.buffer);
 
   /** Load names [from, to). All machines that Node runs on have the low word first. */
-  load(names: readonly BlockName[], from: number, to: number): void {
+  load(names: BlockNames, from: number, to: number): void {
     if (to - from > this.#names.length) {
       this.#names = new BigUint64Array(2 * (to - from));
       this.words = new Uint32Array(this.#names.buffer);

@@ -10,6 +10,9 @@ export interface WorkerOptions {
   readonly historyEntries?: number;
 }
 
+/** Names of blocks. A `BigUint64Array` is taken as it is, other lists are converted: some ns a name. */
+export type BlockNames = readonly BlockName[] | BigUint64Array;
+
 /** A chain of blocks that an engine stored, ids already decoded to bytes. */
 export interface StoredBlocks {
   /** `rootKey()` of adapter and salt. Used when `parent` is undefined; else the parent's root holds. */
@@ -17,7 +20,7 @@ export interface StoredBlocks {
   /** The engine's name of the block before the first; undefined at the root. */
   readonly parent: BlockName | undefined;
   /** [n] the engine's names. */
-  readonly names: readonly BlockName[];
+  readonly names: BlockNames;
   /** All blocks' bytes, one after another. */
   readonly bytes: Uint8Array;
   /** [n] where each block ends in `bytes`. Not below the one before. */
@@ -63,6 +66,10 @@ export interface IndexStats {
   readonly runs: number;
   /** (worker, block name) pairs held. */
   readonly blocks: number;
+  /** The same by tier; a name that lies in two tiers is counted in both. */
+  readonly blocksByTier: Readonly<Record<Tier, number>>;
+  /** Those of `blocks` that do not count, see `setCounted()`. */
+  readonly uncountedBlocks: number;
   /** Memory in bytes in use, everything a removal needs included. What was freed inside and waits to be used again is not. */
   readonly bytes: number;
   readonly capBytes: number;
@@ -100,7 +107,7 @@ export interface PrefixIndex {
    */
   store(slot: WorkerSlot, blocks: StoredBlocks): boolean;
   /** Remove blocks from one tier, or from all tiers when `tier` is undefined. Names not held are counted and ignored. */
-  remove(slot: WorkerSlot, names: readonly BlockName[], tier?: Tier): void;
+  remove(slot: WorkerSlot, names: BlockNames, tier?: Tier): void;
 
   /**
    * Keep a prompt that was sent to (and answered by) an engine without events. It takes the place of entries that are a
@@ -125,6 +132,30 @@ export interface PrefixIndex {
    * @returns whether anything was taken back
    */
   correct(slot: WorkerSlot, root: string, prompt: Uint8Array, reportedTokens: number, since?: number): boolean;
+
+  /**
+   * Say whether blocks count. One that does not is held, but `match()` stops before it; what is stored below it later does not
+   * count either, until it is told to. Names of one worker at one place are independent: the place counts when one of
+   * them does. Names not held are ignored; a name that is removed from all tiers is forgotten with its mark.
+   */
+  setCounted(slot: WorkerSlot, names: BlockNames, counted: boolean): void;
+
+  /**
+   * All that a worker holds, blocks and history, in chunks of at most 256 KiB for `load()` of an index with the same seed.
+   * Chunks may be taken one by one with other calls in between: each is true when it is made, and what is held from the call to
+   * the end is in one of them. So events from the call on, applied over the loaded chunks, give what is held at the end.
+   * A chunk may be empty of blocks: it gives the caller a pause.
+   */
+  save(slot: WorkerSlot): Iterable<Uint8Array>;
+  /**
+   * Place what a chunk of `save()` says, chunks in their order. Blocks that cannot be placed (their parent is not there, no
+   * memory) are counted as orphans or evicted, as in `store()`.
+   * @returns false for a chunk that is damaged or of another seed or version: nothing of it was placed
+   */
+  load(slot: WorkerSlot, chunk: Uint8Array): boolean;
+
+  /** The seed that it was made with: chunks of `save()` are for this seed. */
+  readonly seed: number;
 
   /** Grows with each store and record; for `correct()`. */
   readonly clock: number;

@@ -1,11 +1,12 @@
 import type { WorkerId } from "../core/ids.ts";
-import type { BlockName, Tier } from "../core/kv-event.ts";
+import type { Tier } from "../core/kv-event.ts";
 import { type BlockHash, createBlockHash, hashKeys } from "./block-hash.ts";
 import { Heap, UNIT_BYTES } from "./heap.ts";
 import type { History } from "./history.ts";
 import { createHistory, ENTRY_OVERHEAD } from "./history-tree.ts";
 import { NameWords } from "./name-words.ts";
 import type {
+  BlockNames,
   IndexStats,
   PrefixIndex,
   PrefixIndexOptions,
@@ -52,6 +53,7 @@ class RunIndex implements PrefixIndex {
   readonly #names = new NameWords();
   readonly #spares = new SpareNames();
   readonly #capBytes: number;
+  readonly seed: number;
   #clock = 0;
   #orphans = 0;
   #unknown = 0;
@@ -62,6 +64,7 @@ class RunIndex implements PrefixIndex {
 
   constructor({ capBytes, seed }: PrefixIndexOptions) {
     this.#capBytes = capBytes;
+    this.seed = seed;
     this.#heap = new Heap(capBytes);
     this.#hash = createBlockHash(hashKeys(seed), this.#heap.memory);
     this.#scratch = new Scratch(this.#heap, this.#hash);
@@ -230,7 +233,7 @@ class RunIndex implements PrefixIndex {
     }
   }
 
-  remove(slot: WorkerSlot, names: readonly BlockName[], tier?: Tier): void {
+  remove(slot: WorkerSlot, names: BlockNames, tier?: Tier): void {
     const worker = this.#workers.get(slot);
     if (worker === undefined) return;
     this.#reclaimer.step(names.length);
@@ -308,6 +311,16 @@ class RunIndex implements PrefixIndex {
     return changed;
   }
 
+  setCounted(_slot: WorkerSlot, _names: BlockNames, _counted: boolean): void {}
+
+  save(_slot: WorkerSlot): Iterable<Uint8Array> {
+    return [];
+  }
+
+  load(_slot: WorkerSlot, _chunk: Uint8Array): boolean {
+    return false;
+  }
+
   stats(): IndexStats {
     let blocks = 0;
     for (const worker of this.#workers.all()) blocks += worker.names.size;
@@ -315,6 +328,8 @@ class RunIndex implements PrefixIndex {
       workers: this.#workers.count,
       runs: this.#tree.runCount,
       blocks,
+      blocksByTier: { device: blocks, host: 0, disk: 0, shared: 0 },
+      uncountedBlocks: 0,
       bytes: this.#reclaimer.usedBytes(),
       capBytes: this.#capBytes,
       historyEntries: this.#history.size,
