@@ -20,6 +20,16 @@ export interface HistorySource {
   match(root: string, prompt: Uint8Array, inIndex: Held): Held;
   /** The engine's cache is empty. */
   clear(): void;
+  /** What it knows besides the index, as a plain value for `restore()` of a source of the same kind. */
+  save(): unknown;
+  /** @throws TypeError, RangeError for a value that `save()` never gives */
+  restore(saved: unknown): void;
+}
+
+/** A `TokenGuess` as a plain value. */
+export interface SavedGuess {
+  readonly bytes: number;
+  readonly tokens: number;
 }
 
 /** Bytes a token until the engine's first usage is seen: about what English text has in today's vocabularies. */
@@ -42,6 +52,15 @@ export class TokenGuess {
   learn(bytes: number, tokens: number): void {
     this.#bytes += bytes;
     this.#tokens += tokens;
+  }
+
+  save(): SavedGuess {
+    return { bytes: this.#bytes, tokens: this.#tokens };
+  }
+
+  restore({ bytes, tokens }: SavedGuess): void {
+    this.#bytes = bytes;
+    this.#tokens = tokens;
   }
 
   tokens(bytes: number): number {
@@ -98,6 +117,12 @@ export function createHistorySource(index: Pick<PrefixIndex, "record" | "correct
     },
     clear() {
       underWay = [];
+    },
+    save: () => ({ guess: guess.save(), underWay: [...underWay] }),
+    restore(saved) {
+      const { guess: known, underWay: out } = saved as { guess: SavedGuess; underWay: readonly UnderWay[] };
+      guess.restore(known);
+      underWay = out.map(({ root, prompt }) => ({ root, prompt: copied(prompt) }));
     },
   };
 }

@@ -1,8 +1,9 @@
 import type { SlotRules } from "../core/worker.ts";
 import type { TokenMark } from "../kvindex/prefix-index.ts";
+import type { SavedSlots } from "../kvindex/saved-slots.ts";
 import { keptPrompt, keptTokens, marksWithin, SlotCache, type SlotRun } from "../kvindex/slot-cache.ts";
 import { countPieces } from "../kvindex/token-pieces.ts";
-import { type HistorySource, keptOf, TokenGuess } from "./history-source.ts";
+import { type HistorySource, keptOf, type SavedGuess, TokenGuess } from "./history-source.ts";
 
 /** How far a report may lie from what was reckoned and still be about the same past: reckoning inside a turn is by bytes. */
 const SAME_PAST_SHARE = 0.25;
@@ -45,7 +46,20 @@ export function createSlotSource(rules: SlotRules): HistorySource {
     },
     match: (root, prompt) => cache.match(root, prompt),
     clear: () => cache.clear(),
+    save: () => ({ byBytes: byBytes.save(), byPieces: byPieces.save(), slots: cache.save() }),
+    restore(saved) {
+      const { byBytes: bytes, byPieces: pieces, slots } = saved as SavedSource;
+      cache.restore(slots);
+      byBytes.restore(bytes);
+      byPieces.restore(pieces);
+    },
   };
+}
+
+interface SavedSource {
+  readonly byBytes: SavedGuess;
+  readonly byPieces: SavedGuess;
+  readonly slots: SavedSlots;
 }
 
 /** Token counts inside the prompt: those of the past that it continued, and what the engine said of the common part. */

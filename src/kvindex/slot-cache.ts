@@ -1,6 +1,7 @@
 import type { SlotRules } from "../core/worker.ts";
 import { aligned, copied, firstDifference } from "./first-difference.ts";
 import type { TokenMark } from "./prefix-index.ts";
+import { restoreSlots, type SavedSlots, saveSlots } from "./saved-slots.ts";
 import { cleanMarks, tokensAt } from "./token-marks.ts";
 import { countPieces, type PieceCount } from "./token-pieces.ts";
 
@@ -57,7 +58,8 @@ export interface SlotRun {
   readonly from: KeptPrompt | undefined;
 }
 
-interface Slot {
+/** One slot of the engine. */
+export interface Slot {
   readonly kept: KeptPrompt | undefined;
   readonly run: SlotRun | undefined;
   /** Order of last use; -1 before the first. */
@@ -65,7 +67,7 @@ interface Slot {
 }
 
 /** Everything that is believed of an engine, as one value. */
-interface State {
+export interface SlotState {
   readonly slots: readonly Slot[];
   /** Oldest first. */
   readonly store: readonly KeptPrompt[];
@@ -90,10 +92,10 @@ const MAX_STORED = 256;
 export class SlotCache {
   readonly #rules: SlotRules;
   readonly #total: TotalTokens;
-  #state: State;
+  #state: SlotState;
   #uses = 0;
   /** Before the last request started, and while nothing else happened since: to take it back. */
-  #undo: { readonly run: SlotRun; readonly state: State } | undefined;
+  #undo: { readonly run: SlotRun; readonly state: SlotState } | undefined;
 
   constructor(rules: SlotRules, total: TotalTokens) {
     this.#rules = rules;
@@ -108,6 +110,18 @@ export class SlotCache {
 
   clear(): void {
     this.#state = emptyState(this.#rules);
+    this.#undo = undefined;
+  }
+
+  /** Everything that is believed, as a plain value for `restore()` of another cache with the same rules. */
+  save(): SavedSlots {
+    return saveSlots(this.#state, this.#uses);
+  }
+
+  /** Believe what another cache did. @throws RangeError for a value that `save()` never gives */
+  restore(saved: SavedSlots): void {
+    this.#state = restoreSlots(saved, emptyState(this.#rules));
+    this.#uses = saved.uses;
     this.#undo = undefined;
   }
 
@@ -159,7 +173,7 @@ export class SlotCache {
   }
 
   /** What the engine does with a request: the slot it takes, what lies in it then, and what becomes of all others. */
-  #chosen(root: string, prompt: Uint8Array): { readonly run: SlotRun; readonly state: State } {
+  #chosen(root: string, prompt: Uint8Array): { readonly run: SlotRun; readonly state: SlotState } {
     const { slots } = this.#state;
     const free = freeSlots(slots);
     const similar = this.#mostSimilar(free, root, prompt);
@@ -207,12 +221,12 @@ export class SlotCache {
   }
 }
 
-function emptyState({ count }: SlotRules): State {
+function emptyState({ count }: SlotRules): SlotState {
   const slot: Slot = { kept: undefined, run: undefined, used: -1 };
   return { slots: Array.from({ length: Math.max(1, count) }, () => slot), store: [] };
 }
 
-function withSlot(state: State, index: number, slot: Slot): State {
+function withSlot(state: SlotState, index: number, slot: Slot): SlotState {
   return { ...state, slots: state.slots.map((each, i) => (i === index ? slot : each)) };
 }
 
