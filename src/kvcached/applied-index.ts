@@ -1,5 +1,5 @@
 import type { WorkerId } from "../core/ids.ts";
-import type { BlockName, Tier } from "../core/kv-event.ts";
+import type { BlockNames, Tier } from "../core/kv-event.ts";
 import type { EventSink } from "../kvindex/apply-events.ts";
 import type { PrefixIndex, RecordedPrompt, StoredBlocks, WorkerOptions, WorkerSlot } from "../kvindex/prefix-index.ts";
 
@@ -18,13 +18,22 @@ export type AppliedChange =
   /** A chain was placed. `tokenIds`: [names × blockTokens]. */
   | { readonly type: "stored"; readonly blocks: StoredBlocks; readonly tokenIds: Uint32Array }
   /** `tier` undefined: from all tiers. */
-  | { readonly type: "removed"; readonly names: readonly BlockName[]; readonly tier: Tier | undefined }
+  | { readonly type: "removed"; readonly names: BlockNames; readonly tier: Tier | undefined }
   /** All that the worker held is gone, history too; it goes on. */
   | { readonly type: "cleared" }
   | { readonly type: "dropped" }
   | { readonly type: "recorded"; readonly prompt: RecordedPrompt }
   /** Beyond `tokens` nothing on this prompt's path counts until it is stored anew. */
-  | { readonly type: "corrected"; readonly root: string; readonly prompt: Uint8Array; readonly tokens: number };
+  | {
+      readonly type: "corrected";
+      readonly root: string;
+      readonly prompt: Uint8Array;
+      readonly tokens: number;
+      /** The index's clock; what was stored after it was left alone. */
+      readonly since: number | undefined;
+    }
+  /** Blocks that do not count, or do again. */
+  | { readonly type: "counted"; readonly names: BlockNames; readonly counted: boolean };
 
 export type AppliedListener = (worker: ChangedWorker, change: AppliedChange) => void;
 
@@ -71,7 +80,7 @@ export class AppliedIndex implements EventSink {
     return placed;
   }
 
-  remove(slot: WorkerSlot, names: readonly BlockName[], tier?: Tier): void {
+  remove(slot: WorkerSlot, names: BlockNames, tier?: Tier): void {
     this.index.remove(slot, names, tier);
     if (this.#listeners.length > 0) this.#tellOf(slot, { type: "removed", names, tier });
   }
@@ -83,8 +92,13 @@ export class AppliedIndex implements EventSink {
 
   correct(slot: WorkerSlot, root: string, prompt: Uint8Array, tokens: number, since?: number): boolean {
     const cut = this.index.correct(slot, root, prompt, tokens, since);
-    if (cut && this.#listeners.length > 0) this.#tellOf(slot, { type: "corrected", root, prompt, tokens });
+    if (cut && this.#listeners.length > 0) this.#tellOf(slot, { type: "corrected", root, prompt, tokens, since });
     return cut;
+  }
+
+  setCounted(slot: WorkerSlot, names: BlockNames, counted: boolean): void {
+    this.index.setCounted(slot, names, counted);
+    if (this.#listeners.length > 0) this.#tellOf(slot, { type: "counted", names, counted });
   }
 
   #tellOf(slot: WorkerSlot, change: AppliedChange): void {
