@@ -4,13 +4,16 @@
  */
 export type BlockName = bigint;
 
+/** Names of blocks in their order. */
+export type BlockNames = readonly BlockName[] | BigUint64Array;
+
 /** Where a block lies. `device` GPU, `host` CPU memory, `disk`, `shared` a store that other hosts reach. */
 export type Tier = "device" | "host" | "disk" | "shared";
 
 /** Blocks that an engine stored: a chain, the first one's parent given. */
 export interface BlockStored {
   readonly type: "stored";
-  readonly names: readonly BlockName[];
+  readonly names: BlockNames;
   /** Undefined at the root. */
   readonly parent: BlockName | undefined;
   /** [names.length × blockTokens] token ids, all blocks in order. */
@@ -21,22 +24,35 @@ export interface BlockStored {
   readonly lora: string;
   /** Extra keys of the first block, canonical text ("" for none): cache_salt, multimodal ids. */
   readonly extra: string;
-  /** KV group of a hybrid model; 0 where the engine has one. */
-  readonly group: number;
+  /** KV group of a hybrid model; 0 where the engine has one. Undefined: blocks of all groups (a connector's chunks). */
+  readonly group: number | undefined;
+  /**
+   * Does the group reach back to the prompt's start (full attention), so that all blocks before one must be there too? False
+   * for windows and states, undefined where the engine does not tell.
+   */
+  readonly reachesBack?: boolean;
+}
+
+/** Blocks that the worker has, told before with their tokens, now lie in another tier too. */
+export interface BlocksCopied {
+  readonly type: "copied";
+  readonly names: BlockNames;
+  readonly tier: Tier;
+  readonly group: number | undefined;
 }
 
 export interface BlockRemoved {
   readonly type: "removed";
-  readonly names: readonly BlockName[];
+  readonly names: BlockNames;
   readonly tier: Tier | undefined;
-  readonly group: number;
+  readonly group: number | undefined;
 }
 
 export interface AllBlocksCleared {
   readonly type: "cleared";
 }
 
-export type KvEvent = BlockStored | BlockRemoved | AllBlocksCleared;
+export type KvEvent = BlockStored | BlocksCopied | BlockRemoved | AllBlocksCleared;
 
 /** One message of an engine's publisher, in order. */
 export interface KvEventBatch {

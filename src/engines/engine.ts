@@ -217,4 +217,6 @@ export interface Engine<Options = unknown> {
   readonly image?: string;
   /** Decode one payload of its KV event publisher. @throws CgnError EVENTS_MALFORMED */
   decodeEvents?(payload: Uint8Array): KvEventBatch;
+  /** The same in steps of under a millisecond, for large payloads where others wait for the event loop. */
+  decodeEventsInSteps?(payload: Uint8Array): Generator<undefined, KvEventBatch>;
 }

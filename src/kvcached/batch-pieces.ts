@@ -1,4 +1,4 @@
-import type { BlockStored, KvEvent, KvEventBatch } from "../core/kv-event.ts";
+import type { BlockNames, BlockStored, KvEvent, KvEventBatch } from "../core/kv-event.ts";
 
 /** Blocks that are applied without a break: about 5 ms of work. */
 const PIECE_BLOCKS = 2_048;
@@ -32,11 +32,11 @@ function* eventParts(event: KvEvent, most: number): Generator<KvEvent> {
   }
   for (let from = 0; from < event.names.length; from += most) {
     const names = event.names.slice(from, from + most);
-    yield event.type === "removed" ? { ...event, names } : storedPart(event, names, from);
+    yield event.type === "stored" ? storedPart(event, names, from) : { ...event, names };
   }
 }
 
-function storedPart(event: BlockStored, names: BlockStored["names"], from: number): BlockStored {
+function storedPart(event: BlockStored, names: BlockNames, from: number): BlockStored {
   const { blockTokens, tokenIds } = event;
   return {
     ...event,

@@ -52,8 +52,8 @@ export function batchToJson(batch: KvEventBatch): unknown {
     ts: batch.ts,
     events: batch.events.map((event) => {
       if (event.type === "cleared") return event;
-      const names = event.names.map(String);
-      if (event.type === "removed") return { ...event, names };
+      const names = Array.from(event.names, String);
+      if (event.type !== "stored") return { ...event, names };
       return {
         ...event,
         names,
@@ -75,8 +75,9 @@ function eventFromJson(event: Readonly<Record<string, unknown>>): KvEvent {
   if (event["type"] === "cleared") return { type: "cleared" };
   const names = (event["names"] as readonly string[]).map(BigInt);
   const tier = TIERS.find((name) => name === event["tier"]);
-  const group = numberOf(event["group"]);
+  const group = event["group"] === undefined ? undefined : numberOf(event["group"]);
   if (event["type"] === "removed") return { type: "removed", names, tier, group };
+  if (event["type"] === "copied" && tier !== undefined) return { type: "copied", names, tier, group };
   if (event["type"] !== "stored" || tier === undefined) throw new TypeError("no event");
   return {
     type: "stored",
@@ -88,6 +89,7 @@ function eventFromJson(event: Readonly<Record<string, unknown>>): KvEvent {
     lora: String(event["lora"]),
     extra: String(event["extra"]),
     group,
+    ...(typeof event["reachesBack"] === "boolean" ? { reachesBack: event["reachesBack"] } : {}),
   };
 }
 

@@ -6,6 +6,7 @@ import type { Outcome } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import { findEngine } from "../engines/registry.ts";
 import { type Applied, applyEvents } from "../kvindex/apply-events.ts";
+import { EventShape } from "../kvindex/event-shape.ts";
 import type { WorkerSlot } from "../kvindex/prefix-index.ts";
 import type { Vocabulary } from "../prompt/vocabulary.ts";
 import type { AppliedIndex } from "./applied-index.ts";
@@ -42,6 +43,7 @@ export class FollowedWorker {
   readonly #d: FollowDeps;
   readonly #log: Log;
   readonly #sent = createSentClocks();
+  readonly #shape: EventShape;
   #history: HistorySource | undefined;
   #zmq: ZmqSource | undefined;
   #vocabulary: Vocabulary | undefined;
@@ -57,6 +59,7 @@ export class FollowedWorker {
     this.info = info;
     this.#d = deps;
     this.#log = deps.log.child({ worker: info.id });
+    this.#shape = new EventShape(info.blockTokens);
     const entries = info.kv.type === "history" ? info.kv.entries : FALLBACK_ENTRIES;
     this.slot = deps.index.addWorker(info.id, { historyEntries: entries });
     if (info.kv.type === "history") {
@@ -85,6 +88,11 @@ export class FollowedWorker {
   /** What is held of a prompt, by what was sent; `inIndex` is what the index says. Undefined where events tell all. */
   match(root: string, prompt: Uint8Array, inIndex: Held): Held | undefined {
     return this.#history?.match(root, prompt, inIndex);
+  }
+
+  /** What an engine with several KV groups counts is a multiple of so many tokens; 1 for others. */
+  get alignTokens(): number {
+    return this.#shape.alignTokens;
   }
 
   /** Fewer tokens than these of a common prefix count as none. */
@@ -179,7 +187,7 @@ export class FollowedWorker {
   #subscribe(vocabulary: Vocabulary): void {
     const { kv, kind } = this.info;
     if (kv.type !== "events") return;
-    const decode = findEngine(kind).decodeEvents;
+    const { decodeEvents: decode, decodeEventsInSteps: steps } = findEngine(kind);
     if (decode === undefined) {
       this.#fail(`${kind} publishes no KV events that are understood. Remove its event endpoint`);
       return;
@@ -189,12 +197,14 @@ export class FollowedWorker {
       replay: kv.replay,
       topic: kv.topic,
       decode,
+      ...(steps === undefined ? {} : { steps }),
       clock: this.#d.clock,
       ...(this.#d.policy === undefined ? {} : { policy: this.#d.policy }),
       apply: (batch) => this.#apply(batch, vocabulary),
       inPieces: true,
       clear: (why) => {
         this.#d.index.clearWorker(this.slot);
+        this.#shape.reset();
         this.#log.info("forgot what the worker held", { why });
       },
       changed: (state) => this.#changed(state),
@@ -208,7 +218,13 @@ export class FollowedWorker {
   }
 
   #apply(batch: KvEventBatch, vocabulary: Vocabulary): void {
-    const applied = applyEvents(this.#d.index, this.slot, batch, (ids, n) => vocabulary.decodeBlocks(ids, n));
+    const applied = applyEvents(
+      this.#d.index,
+      this.slot,
+      batch,
+      (ids, n) => vocabulary.decodeBlocks(ids, n),
+      this.#shape,
+    );
     this.#d.events?.(this.info.id, batch);
     this.#counts.events += batch.events.length;
     this.#counts.stored += applied.stored;

@@ -135,7 +135,10 @@ function matches(
   for (const m of found) {
     const worker = workers.get(m.worker);
     if (worker === undefined || worker.slot !== m.slot || !worker.info.models.includes(query.model)) continue;
-    const { tokens, blocks, bytes, tier, source } = m;
+    const { blocks, bytes, tier, source } = m;
+    // An engine with several KV groups re-uses multiples of all their block sizes only.
+    const tokens = source === "events" ? m.tokens - (m.tokens % worker.alignTokens) : m.tokens;
+    if (tokens === 0 && m.tokens > 0) continue;
     answer.push({ worker: m.worker, tokens, blocks, bytes, tier, source });
   }
   for (const [id, worker] of workers) {

@@ -20,6 +20,8 @@ export interface ZmqSourceOptions {
   readonly topic: string;
   /** The engine's own decoder. @throws anything for a payload that it does not understand */
   readonly decode: (payload: Uint8Array) => KvEventBatch;
+  /** The same in steps, for large payloads. */
+  readonly steps?: (payload: Uint8Array) => Generator<undefined, KvEventBatch>;
   readonly clock: Clock;
   readonly policy?: SourcePolicy;
   /** Messages in order, replayed and live. */
@@ -33,8 +35,10 @@ export interface ZmqSourceOptions {
   malformed?(error: unknown): void;
 }
 
-/** Largest message taken from an engine: 64 MiB. A batch of 10,000 blocks is under 2 MiB. */
-const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+/** Largest message taken from an engine. A batch of 10,000 blocks is under 2 MiB. */
+const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
+/** Larger payloads are decoded in steps: under a millisecond of work otherwise. */
+const STEPPED_BYTES = 128 * 1024;
 /** Messages queued in libzmq before it drops; a drop shows as a gap and is asked for again. */
 const HIGH_WATER_MARK = 100_000;
 const TICK_MS = 500;
@@ -110,7 +114,7 @@ export class ZmqSource {
       for await (const frames of this.#sub) {
         const read = readLiveFrames(frames as Message[]);
         if (read.kind !== "message") this.#feed({ type: "garbage" });
-        else this.#feed({ type: "live", seq: read.seq, batch: this.#decode(read.payload) });
+        else this.#feed({ type: "live", seq: read.seq, batch: await this.#decode(read.payload) });
         await this.#working;
         await slice();
       }
@@ -143,7 +147,7 @@ export class ZmqSource {
           break;
         }
         if (read.kind === "garbage") this.#feed({ type: "garbage" });
-        else this.#feed({ type: "reply", request, seq: read.seq, batch: this.#decode(read.payload) });
+        else this.#feed({ type: "reply", request, seq: read.seq, batch: await this.#decode(read.payload) });
         await this.#working;
         await slice();
       }
@@ -156,11 +160,28 @@ export class ZmqSource {
     }
   }
 
-  #decode(payload: Uint8Array): KvEventBatch | undefined {
+  #decode(payload: Uint8Array): KvEventBatch | undefined | Promise<KvEventBatch | undefined> {
     // Nobody would look at it.
     if (this.#state.at === "failed") return undefined;
     try {
+      const { steps } = this.#o;
+      if (steps !== undefined && payload.length > STEPPED_BYTES) return this.#decodeInSteps(steps(payload));
       return this.#o.decode(payload);
+    } catch (error) {
+      this.#o.malformed?.(error);
+      return undefined;
+    }
+  }
+
+  async #decodeInSteps(steps: Generator<undefined, KvEventBatch>): Promise<KvEventBatch | undefined> {
+    const slice = this.#slice();
+    try {
+      for (;;) {
+        const step = steps.next();
+        if (step.done) return step.value;
+        await slice();
+        if (this.#closed) return undefined;
+      }
     } catch (error) {
       this.#o.malformed?.(error);
       return undefined;

@@ -1,8 +1,10 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { workerId } from "../core/ids.ts";
 import type { BlockStored, KvEvent } from "../core/kv-event.ts";
 import { rootKey } from "../core/prefix-knowledge.ts";
 import { applyEvents, type DecodeBlocks } from "./apply-events.ts";
+import { EventShape } from "./event-shape.ts";
 import { createPrefixIndex } from "./run-index.ts";
 
 /** Byte level: id = byte. Ids from 256 on are not in the vocabulary. */
@@ -32,7 +34,8 @@ function stored(text: string, first: number, more: Partial<BlockStored> = {}): B
 function setUp() {
   const index = createPrefixIndex({ capBytes: 1 << 24, seed: 1 });
   const slot = index.addWorker(workerId("a"));
-  const apply = (...events: KvEvent[]) => applyEvents(index, slot, { ts: 0, dpRank: 0, events }, decode);
+  const shape = new EventShape();
+  const apply = (...events: KvEvent[]) => applyEvents(index, slot, { ts: 0, dpRank: 0, events }, decode, shape);
   const tokens = (text: string, root = "") => index.match(root, encoder.encode(text))[0]?.tokens ?? 0;
   return { apply, tokens };
 }
@@ -64,11 +67,95 @@ describe("applyEvents()", () => {
     const { apply, tokens } = setUp();
     expect(apply(stored("abcd", 1, { parent: 77n }))).toMatchObject({ orphaned: 1, stored: 0 });
     expect(apply(stored("abcd", 1, { tokenIds: Uint32Array.of(1, 2, 3, 256) }))).toMatchObject({ undecodable: 1 });
-    expect(
-      apply(stored("abcd", 1, { group: 1 }), { type: "removed", names: [1n], tier: "device", group: 1 }),
-    ).toMatchObject({
-      otherGroups: 2,
-    });
     expect(tokens("abcde")).toBe(0);
+  });
+
+  it("applyEvents() counts the group that reaches back to the start, whichever number it has and whenever it speaks", () => {
+    const { apply, tokens } = setUp();
+    const window = { group: 0, reachesBack: false };
+    const full = { group: 2, reachesBack: true };
+    apply(stored("abcdefgh", 1, window));
+    expect(tokens("abcdefghi")).toBe(8);
+    expect(apply(stored("abcd", 1, full))).toMatchObject({ stored: 1 });
+    expect(tokens("abcdefghi")).toBe(4);
+    // The window's blocks bear the same names.
+    expect(
+      apply({ type: "removed", names: [1n], tier: "device", group: 0 }, stored("efgh", 2, { ...window, parent: 1n })),
+    ).toMatchObject({ otherGroups: 2, removed: 0, stored: 0 });
+    expect(tokens("abcdefghi")).toBe(4);
+    apply({ type: "removed", names: [1n], tier: "device", group: 2 });
+    expect(tokens("abcdefghi")).toBe(0);
+  });
+
+  it("applyEvents() knows what an index knows that hears of the bounding group alone", () => {
+    const event = fc.record({
+      chain: fc.integer({ min: 0, max: 3 }),
+      depth: fc.integer({ min: 0, max: 3 }),
+      group: fc.constantFrom(0, 1, 2, undefined),
+      remove: fc.boolean(),
+    });
+    const texts = ["aaaabbbbccccdddd", "aaaabbbbeeeeffff", "gggghhhhiiiijjjj", "gggghhhhkkkkllll"];
+    const bounding = 1;
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 60 }), (steps) => {
+        const [all, alone] = [setUp(), setUp()];
+        // The engine tells the groups' kinds with each store; the bounding one spoke first once.
+        const first = stored("zzzz", 900, { group: bounding, reachesBack: true });
+        for (const side of [all, alone]) side.apply(first);
+        for (const { chain, depth, group, remove } of steps) {
+          const text = texts[chain]!.slice(4 * depth, 4 * depth + 4);
+          const name = (d: number) => (chain >> (d < 2 ? 1 : 0)) * (d < 2 ? 10 : 1) * 100 + d + 1;
+          const one: KvEvent = remove
+            ? { type: "removed", names: [BigInt(name(depth))], tier: "device", group }
+            : stored(text, name(depth), {
+                group,
+                ...(group === undefined ? {} : { reachesBack: group === bounding }),
+                ...(depth === 0 ? {} : { parent: BigInt(name(depth - 1)) }),
+              });
+          all.apply(one);
+          if (group === undefined || group === bounding) alone.apply(one);
+        }
+        for (const text of texts) expect(all.tokens(`${text}.`)).toBe(alone.tokens(`${text}.`));
+      }),
+    );
+  });
+
+  it("applyEvents() cuts a connector's chunks into blocks of the device's size, and removes them whole", () => {
+    const { apply, tokens } = setUp();
+    const chunk = { tier: "host", group: undefined, blockTokens: 8 } as const;
+    apply(stored("abcd", 1));
+    apply(
+      { ...stored("abcdefgh", 50, chunk), names: [50n] },
+      { ...stored("ijklmnop", 51, { ...chunk, parent: 50n }), names: [51n] },
+    );
+    expect(tokens("abcdefghijklmnopq")).toBe(16);
+    expect(tokens("abcdefgh.")).toBe(8);
+    apply({ type: "removed", names: [51n], tier: "host", group: undefined });
+    expect(tokens("abcdefghijklmnopq")).toBe(8);
+    apply({ type: "removed", names: [50n], tier: "host", group: undefined });
+    expect(tokens("abcdefghijklmnopq")).toBe(4);
+  });
+
+  it("applyEvents() counts the whole blocks of a chunk that is not full, and none that is smaller than a block", () => {
+    const { apply, tokens } = setUp();
+    const chunk = { tier: "host", group: undefined } as const;
+    apply(stored("zzzz", 1));
+    apply({ ...stored("abcdefghij", 50, { ...chunk, blockTokens: 10 }), names: [50n] });
+    expect(tokens("abcdefghijk")).toBe(8);
+    apply({ type: "removed", names: [50n], tier: "host", group: undefined });
+    expect(tokens("abcdefghijk")).toBe(0);
+    expect(apply({ ...stored("ab", 51, { ...chunk, blockTokens: 2 }), names: [51n] })).toMatchObject({ otherSizes: 1 });
+  });
+
+  it("applyEvents() takes the device's block size, also when a connector spoke first", () => {
+    const { apply, tokens } = setUp();
+    const chunk = { tier: "host", group: undefined, blockTokens: 8 } as const;
+    apply({ ...stored("abcdefgh", 50, chunk), names: [50n] });
+    expect(tokens("abcdefghi")).toBe(8);
+    // Blocks of two sizes cannot be compared: what was told in the other size is forgotten.
+    apply(stored("abcd", 1));
+    expect(tokens("abcdefghi")).toBe(4);
+    apply({ ...stored("abcdefgh", 50, chunk), names: [50n] });
+    expect(tokens("abcdefghi")).toBe(8);
   });
 });

@@ -1,11 +1,14 @@
-import type { BlockStored, KvEventBatch } from "../core/kv-event.ts";
+import type { BlockNames, BlockStored, KvEventBatch, Tier } from "../core/kv-event.ts";
 import { rootKey } from "../core/prefix-knowledge.ts";
+import { EventShape } from "./event-shape.ts";
 import type { PrefixIndex, StoredBlocks, WorkerSlot } from "./prefix-index.ts";
 
 /** What events are applied to: an index, or somebody who passes them on to one. */
 export interface EventSink extends Pick<PrefixIndex, "remove" | "clearWorker"> {
   /** As `PrefixIndex.store()`; `tokenIds` ([n × blockTokens]) are what `blocks.bytes` were decoded from. */
   store(slot: WorkerSlot, blocks: StoredBlocks, tokenIds: Uint32Array): boolean;
+  /** Blocks that are held lie in another tier too; names not held are ignored. Without it such words are passed over. */
+  copy?(slot: WorkerSlot, names: BlockNames, tier: Tier): void;
 }
 
 /** Token ids of whole blocks as bytes: `ends[i]` is where block i ends in `bytes`. */
@@ -30,8 +33,10 @@ export interface Applied {
   orphaned: number;
   /** Blocks with token ids that the vocabulary does not have: the tokenizer is not this engine's. */
   undecodable: number;
-  /** Blocks of KV groups other than the first (hybrid models), not counted. */
+  /** Blocks of KV groups that do not bound the prefix (hybrid models), not counted. */
   otherGroups: number;
+  /** Blocks of a size that does not fit the worker's, not counted. */
+  otherSizes: number;
   /** Tokens a block, as the last store said; undefined when there was none. */
   blockTokens: number | undefined;
 }
@@ -39,10 +44,17 @@ export interface Applied {
 /**
  * Apply one batch of an engine's events, in order, to what the index knows of one worker.
  *
- * Only KV group 0 counts: in a hybrid model it is the full-attention group, whose blocks bound what can be reused. The root
- * comes from the adapter and the extra keys of a chain's first block; blocks below a parent inherit the parent's.
+ * The root comes from the adapter and the extra keys of a chain's first block; blocks below a parent inherit the parent's.
+ *
+ * @param shape - what is learnt of this worker's events, kept from batch to batch. Default: nothing yet
  */
-export function applyEvents(index: EventSink, slot: WorkerSlot, batch: KvEventBatch, decode: DecodeBlocks): Applied {
+export function applyEvents(
+  index: EventSink,
+  slot: WorkerSlot,
+  batch: KvEventBatch,
+  decode: DecodeBlocks,
+  shape: EventShape = new EventShape(),
+): Applied {
   const applied: Applied = {
     stored: 0,
     removed: 0,
@@ -50,19 +62,22 @@ export function applyEvents(index: EventSink, slot: WorkerSlot, batch: KvEventBa
     orphaned: 0,
     undecodable: 0,
     otherGroups: 0,
+    otherSizes: 0,
     blockTokens: undefined,
   };
   for (const event of batch.events) {
     if (event.type === "cleared") {
       index.clearWorker(slot);
       applied.cleared++;
-    } else if (event.group !== 0) {
+    } else if (event.type === "stored") {
+      applyStored(index, slot, event, decode, shape, applied);
+    } else if (!shape.counts(event.group)) {
       applied.otherGroups += event.names.length;
     } else if (event.type === "removed") {
-      index.remove(slot, event.names, event.tier);
+      index.remove(slot, shape.removed(event.names, event.tier), event.tier);
       applied.removed += event.names.length;
     } else {
-      applyStored(index, slot, event, decode, applied);
+      index.copy?.(slot, event.names, event.tier);
     }
   }
   return applied;
@@ -73,9 +88,22 @@ function applyStored(
   slot: WorkerSlot,
   event: BlockStored,
   decode: DecodeBlocks,
+  shape: EventShape,
   applied: Applied,
 ): void {
-  const { names, parent, tokenIds, blockTokens, tier } = event;
+  const group = shape.take(event);
+  if (group === "no") {
+    applied.otherGroups += event.names.length;
+    return;
+  }
+  const uniform = shape.uniform(event);
+  if (uniform === undefined) {
+    applied.otherSizes += event.names.length;
+    return;
+  }
+  // What was placed so far is of another group, or in blocks of another size.
+  if (group === "anew" || uniform.anew) index.clearWorker(slot);
+  const { names, tokenIds, blockTokens } = uniform;
   applied.blockTokens = blockTokens;
   const decoded = decode(tokenIds, blockTokens);
   if (decoded === undefined) {
@@ -83,6 +111,7 @@ function applyStored(
     return;
   }
   const root = rootKey(event.lora, event.extra);
+  const { parent, tier } = event;
   const { bytes, ends } = decoded;
   const placed = index.store(slot, { root, parent, names, bytes, ends, blockTokens, tier }, tokenIds);
   if (placed) applied.stored += names.length;

@@ -21,9 +21,7 @@ describe("decodeSglangEvents()", () => {
       events: [
         {
           type: "stored",
-          names: [-7118152853857507680n, -5037572900866013165n, -8052603281837994718n].map((n) =>
-            BigInt.asUintN(64, n),
-          ),
+          names: BigUint64Array.of(-7118152853857507680n, -5037572900866013165n, -8052603281837994718n),
           parent: undefined,
           tokenIds: Uint32Array.from({ length: 12 }, (_, i) => 100 + i),
           blockTokens: 4,
@@ -39,7 +37,12 @@ describe("decodeSglangEvents()", () => {
     const salted = batches[4]?.events[0];
     expect(salted?.type === "stored" && salted.extra).toBe("tenant-a");
     expect(batches[6]?.events).toEqual([
-      { type: "removed", names: [5043830065565855565n, 8072568357098019437n], tier: "device", group: 0 },
+      {
+        type: "removed",
+        names: BigUint64Array.of(5043830065565855565n, 8072568357098019437n),
+        tier: "device",
+        group: 0,
+      },
     ]);
     expect(batches[7]?.events).toEqual([{ type: "cleared" }]);
   });
@@ -47,8 +50,17 @@ describe("decodeSglangEvents()", () => {
   it("reads media, adapter, salt and rank as the real encoder writes them", () => {
     const read = (name: keyof typeof encodings) => decodeSglangEvents(bytes(encodings[name].payload_b64));
     expect(read("cpu").dpRank).toBe(1);
-    expect(read("cpu").events[0]).toMatchObject({ tier: "host", names: [2n ** 64n - 5n, 6n], blockTokens: 2 });
-    expect(read("removed_cpu").events[0]).toEqual({ type: "removed", names: [2n ** 64n - 5n], tier: "host", group: 0 });
+    expect(read("cpu").events[0]).toMatchObject({
+      tier: "host",
+      names: BigUint64Array.of(2n ** 64n - 5n, 6n),
+      blockTokens: 2,
+    });
+    expect(read("removed_cpu").events[0]).toEqual({
+      type: "removed",
+      names: BigUint64Array.of(2n ** 64n - 5n),
+      tier: "host",
+      group: 0,
+    });
     expect(read("full").events[0]).toMatchObject({ tier: "shared", lora: "l", extra: "s", parent: 2n });
     expect(read("cleared").events).toEqual([{ type: "cleared" }]);
   });
@@ -72,7 +84,7 @@ describe("decodeSglangEvents()", () => {
       events: [
         {
           type: "stored",
-          names: [1n, 2n ** 64n - 1n],
+          names: BigUint64Array.of(1n, 2n ** 64n - 1n),
           parent: undefined,
           tokenIds: Uint32Array.of(1, 2),
           blockTokens: 1,
@@ -81,8 +93,8 @@ describe("decodeSglangEvents()", () => {
           extra: "",
           group: 0,
         },
-        { type: "removed", names: [3n], tier: "shared", group: 0 },
-        { type: "removed", names: [3n], tier: undefined, group: 0 },
+        { type: "removed", names: BigUint64Array.of(3n), tier: "shared", group: 0 },
+        { type: "removed", names: BigUint64Array.of(3n), tier: undefined, group: 0 },
         { type: "cleared" },
       ],
     });
@@ -99,7 +111,7 @@ describe("decodeSglangEvents()", () => {
       { block_size: 0 },
       { block_hashes: ["x"] },
     ]) {
-      expect(() => decodeSglangEvents(stored(fields))).toThrow(/Cannot decode SGLang KV events/);
+      expect(() => decodeSglangEvents(stored(fields))).toThrow(/Cannot read KV events of SGLang/);
     }
   });
 });

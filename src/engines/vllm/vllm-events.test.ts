@@ -4,7 +4,7 @@ import { encode } from "@msgpack/msgpack";
 import { describe, expect, it } from "vitest";
 import { isCgnError } from "../../core/errors.ts";
 import { runEventCases } from "../events.case.ts";
-import { decodeVllmEvents } from "./vllm-events.ts";
+import { decodeVllmEvents, decodeVllmEventsInSteps } from "./vllm-events.ts";
 
 const lines = (name: string): Record<string, unknown>[] =>
   readFileSync(join(import.meta.dirname, "testdata", name), "utf8")
@@ -40,11 +40,11 @@ describe("decodeVllmEvents()", () => {
       for (const [j, event] of batch.events.entries()) {
         const wire = events[j]!;
         expect(wire["type"]).toBe(
-          { stored: "BlockStored", removed: "BlockRemoved", cleared: "AllBlocksCleared" }[event.type],
+          { stored: "BlockStored", copied: "", removed: "BlockRemoved", cleared: "AllBlocksCleared" }[event.type],
         );
         if (event.type === "cleared") continue;
         const hashes = (wire["block_hashes"] as { u64: string }[]).map((h) => BigInt(h.u64));
-        expect(event.names).toEqual(hashes);
+        expect([...event.names]).toEqual(hashes);
         if (event.type === "stored") expect([...event.tokenIds]).toEqual(wire["token_ids"]);
       }
     });
@@ -53,7 +53,7 @@ describe("decodeVllmEvents()", () => {
   it("decodeVllmEvents() names a block the same by bytes as by integer", () => {
     const names = (capture: string): unknown[] =>
       frames(`events-${capture}.jsonl`).flatMap((f) =>
-        decodeVllmEvents(f).events.flatMap((e) => (e.type === "stored" ? e.names : [])),
+        decodeVllmEvents(f).events.flatMap((e) => (e.type === "stored" ? [...e.names] : [])),
       );
     expect(names("sha256_cbor-seed0-bytes")).toEqual(names("sha256_cbor-seed0-int"));
   });
@@ -68,13 +68,13 @@ describe("decodeVllmEvents()", () => {
   it("decodeVllmEvents() reads the array form of vLLM up to 0.23, however short", () => {
     const event = {
       type: "stored",
-      names: [7n],
+      names: BigUint64Array.of(7n),
       parent: 3n,
       blockTokens: 2,
       tier: "device",
       lora: "",
       extra: "",
-      group: 0,
+      group: undefined,
     };
     expect(one(["BlockStored", [7], 3, [1, 2], 2])).toMatchObject(event);
     expect(
@@ -84,8 +84,14 @@ describe("decodeVllmEvents()", () => {
       tier: "host",
       lora: "l",
       group: 1,
+      reachesBack: true,
     });
-    expect(one(["BlockRemoved", [7], "GPU"])).toEqual({ type: "removed", names: [7n], tier: "device", group: 0 });
+    expect(one(["BlockRemoved", [7], "GPU"])).toEqual({
+      type: "removed",
+      names: BigUint64Array.of(7n),
+      tier: "device",
+      group: undefined,
+    });
     expect(one(["AllBlocksCleared"])).toEqual({ type: "cleared" });
   });
 
@@ -95,26 +101,73 @@ describe("decodeVllmEvents()", () => {
   });
 
   it("decodeVllmEvents() takes a negative hash modulo 2^64", () => {
-    expect(one({ ...stored, block_hashes: [-1] })).toMatchObject({ names: [(1n << 64n) - 1n] });
+    expect(one({ ...stored, block_hashes: [-1] })).toMatchObject({ names: BigUint64Array.of((1n << 64n) - 1n) });
   });
 
   it("decodeVllmEvents() passes over unknown fields and unknown kinds of event", () => {
-    expect(one({ ...stored, lookahead_token_ids: null, new_field: [1] })).toMatchObject({ names: [7n] });
+    expect(one({ ...stored, lookahead_token_ids: null, new_field: [1] })).toMatchObject({
+      names: BigUint64Array.of(7n),
+    });
     expect(decodeVllmEvents(encode([1, [{ type: "BlockMoved" }, ["Later", 1]]])).events).toEqual([]);
   });
 
-  it("decodeVllmEvents() leaves out CPU placeholders, which have no tokens", () => {
-    expect(one({ ...stored, token_ids: [], block_size: 0, medium: "CPU" })).toBeUndefined();
+  it("decodeVllmEvents() takes a store without tokens for a copy, when it is of another tier", () => {
+    const placeholder = { ...stored, token_ids: [], block_size: 0, group_idx: 1 };
+    expect(one({ ...placeholder, medium: "CPU" })).toEqual({
+      type: "copied",
+      names: BigUint64Array.of(7n),
+      tier: "host",
+      group: 1,
+    });
+    expect(one({ ...placeholder, medium: "GPU" })).toBeUndefined();
+  });
+
+  it("decodeVllmEvents() tells which groups reach back to the prompt's start", () => {
+    const reach = (kind: unknown) =>
+      (one({ ...stored, kv_cache_spec_kind: kind }) as { reachesBack?: boolean }).reachesBack;
+    expect([reach("full_attention"), reach("mla_attention"), reach("sliding_window"), reach("mamba")]).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
+    expect([reach("unknown"), reach(null), reach(undefined)]).toEqual([undefined, undefined, undefined]);
+  });
+
+  it("decodeVllmEventsInSteps() reads a giant message in many small steps, to the same end", () => {
+    const count = 100_000;
+    const payload = encode([
+      1.5,
+      [
+        {
+          type: "BlockStored",
+          block_hashes: Array.from({ length: count }, (_, i) => i),
+          token_ids: Array.from({ length: 2 * count }, (_, i) => i),
+          block_size: 2,
+          unheard_of: Array.from({ length: count }, () => [[]]),
+        },
+      ],
+    ]);
+    const steps = decodeVllmEventsInSteps(payload);
+    let taken = 0;
+    let step = steps.next();
+    for (; !step.done; step = steps.next()) taken++;
+    expect(taken).toBeGreaterThan(15);
+    expect(step.value).toEqual(decodeVllmEvents(payload));
+    expect(step.value.events[0]).toMatchObject({ blockTokens: 2, tokenIds: { length: 2 * count } });
   });
 
   it("decodeVllmEvents() leaves out blocks from the first image on, which text does not tell apart", () => {
     const three = { ...stored, block_hashes: [7, 8, 9], token_ids: [1, 2, 3, 4, 5, 6] };
-    expect(one({ ...three, extra_keys: [null, [["mm-1", 0]], null] })).toMatchObject({ names: [7n], extra: "" });
+    expect(one({ ...three, extra_keys: [null, [["mm-1", 0]], null] })).toMatchObject({
+      names: BigUint64Array.of(7n),
+      extra: "",
+    });
     expect(one({ ...three, extra_keys: [[["mm-1", 0]], null, null] })).toMatchObject({ extra: '[["mm-1",0]]' });
     expect(one({ ...stored, parent_block_hash: 5, extra_keys: [[["mm-1", 0]]] })).toBeUndefined();
     expect(one({ ...three, extra_keys: [[["cache_salt", "s"]], null, null] })).toMatchObject({
       extra: "s",
-      names: [7n, 8n, 9n],
+      names: BigUint64Array.of(7n, 8n, 9n),
     });
   });
 
@@ -138,7 +191,7 @@ describe("decodeVllmEvents()", () => {
       expect.unreachable();
     } catch (e) {
       expect(isCgnError(e, "EVENTS_MALFORMED")).toBe(true);
-      expect(String((e as Error).cause)).toContain("Max length exceeded");
+      expect(String((e as Error).cause)).toContain("it claims more than it holds");
     }
   });
 });
