@@ -2,8 +2,14 @@ import { planEngine } from "../config/plan.ts";
 import type { Settings } from "../config/settings.ts";
 import { type CgnError, isCgnError } from "../core/errors.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
-import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
+import { type CliContext, CONFIG_OPTIONS, type Command, type Values } from "./command.ts";
+import { composeFiles } from "./formats/compose.ts";
+import { k8sFiles } from "./formats/k8s.ts";
+import { type FormatOptions, type OutputFile, type RenderedEngine, unitNames } from "./formats/rendered-engine.ts";
+import { systemdFiles } from "./formats/systemd.ts";
+import { emitFiles } from "./formats/write-files.ts";
 import { loadForCommand, PICK_OPTIONS } from "./load-config.ts";
+import { renderDiff } from "./render-diff.ts";
 import { requireEngines } from "./require-engines.ts";
 import { hideSecrets, shellWord } from "./shell-words.ts";
 
@@ -15,17 +21,43 @@ export const renderCommand: Command = {
     "cgn render --config cgn.toml",
     "cgn render --config cgn.toml --role prefill --kv-offload nixl --explain",
     "cgn render --config cgn.toml --format json",
+    "cgn render --config cgn.toml --diff kv_offload=none,lmcache",
+    "cgn render --config cgn.toml --format systemd --output units/",
+    "cgn render --config cgn.toml --format k8s --image vllm/vllm-openai:v0.32.0 | kubectl apply -f -",
   ],
   options: {
     ...CONFIG_OPTIONS,
     ...PICK_OPTIONS,
-    format: { type: "string", about: "shell or JSON", default: "shell", choices: ["shell", "json"] },
+    format: {
+      type: "string",
+      about: "shell, JSON, or files for another keeper of processes: systemd units, a Compose file, Kubernetes objects",
+      default: "shell",
+      choices: ["shell", "json", "systemd", "compose", "k8s"],
+    },
+    image: {
+      type: "string",
+      value: "IMAGE",
+      about: "compose, k8s: the container image, where the kind's own does not fit",
+    },
+    output: {
+      type: "string",
+      value: "DIR",
+      about: "systemd, compose, k8s: write the files there instead of printing them",
+    },
+    diff: {
+      type: "string",
+      value: "KEY=A,B",
+      about: "what changes between two values of kv_offload, role or kind, with the reasons",
+    },
     explain: { type: "boolean", about: "say why each argument and variable is there, and by which source" },
   },
   async run({ options }, cli) {
     const asJson = options["format"] === "json";
     const explain = options["explain"] === true;
+    const format = FILE_FORMATS[String(options["format"])];
     try {
+      if (typeof options["diff"] === "string") return renderDiff(options["diff"], options, cli);
+      if (format !== undefined) return renderFiles(format, options, cli);
       const plans = plansOf(loadForCommand(options, cli));
       if (asJson) printJson(plans, explain, cli);
       else for (const [i, plan] of plans.entries()) printShell(plan, i, explain, cli);
@@ -36,6 +68,29 @@ export const renderCommand: Command = {
     return 0;
   },
 };
+
+/** Formats that are files. */
+const FILE_FORMATS: Readonly<
+  Record<string, (engines: readonly RenderedEngine[], options: FormatOptions) => OutputFile[]>
+> = { systemd: systemdFiles, compose: composeFiles, k8s: k8sFiles };
+
+function renderFiles(format: (typeof FILE_FORMATS)[string], options: Values, cli: CliContext): number {
+  const settings = loadForCommand(options, cli);
+  requireEngines(settings, "render");
+  const names = unitNames(settings.engines);
+  const rendered = settings.engines
+    .map((engine, n) => ({ name: names[n]!, plan: planEngine(engine), settings: engine }))
+    .filter(({ name, plan }) => {
+      for (const w of plan.warnings) cli.err(`warning: ${w.message}. ${w.remedy}`);
+      if (plan.argv.length === 0) cli.err(`${name} is left out: somebody else runs it`);
+      return plan.argv.length > 0;
+    });
+  const image = options["image"];
+  const output = options["output"];
+  const files = format(rendered, typeof image === "string" ? { image } : {});
+  emitFiles(files, typeof output === "string" ? output : undefined, cli);
+  return 0;
+}
 
 function plansOf(settings: Settings): readonly LaunchPlan[] {
   requireEngines(settings, "render");
