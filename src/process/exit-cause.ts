@@ -70,7 +70,7 @@ const HOST_OOM: ExitCause = {
 /** The error of an engine that ended: what, the remedy, and its last lines. */
 export function exitError(name: string, exit: Exit, cause: ExitCause, output: OutputView): CgnError {
   const remedy = cause.remedy ?? "The reason should stand in its log";
-  return new CgnError(cause.code, `Cannot run ${name}: ${cause.what}. ${remedy} (${output.path})`, {
+  return new CgnError(cause.code, `Cannot run ${name}: ${cause.what}. ${remedy} (${where(output)})`, {
     engine: name,
     exitCode: exit.code ?? null,
     tail: tailText(output),
@@ -86,7 +86,7 @@ export function notReadyError(name: string, afterMs: number | undefined, output:
     afterMs === undefined
       ? `Cannot start ${name}: its readiness probe says that it failed to load. The reason should stand in its log`
       : `Cannot start ${name}: not ready within ${formatDurationMs(afterMs)}. Raise [agent].ready_timeout if it was still loading`;
-  return new CgnError("ENGINE_NOT_READY", `${message} (${output.path})`, {
+  return new CgnError("ENGINE_NOT_READY", `${message} (${where(output)})`, {
     engine: name,
     tail: tailText(output),
     ...(afterMs === undefined ? {} : { afterMs }),
@@ -119,9 +119,20 @@ const SHORT_OF: Readonly<Record<string, { readonly what: string; readonly limit:
 export interface OutputView {
   readonly path: string;
   readonly tail: { last(count: number): readonly string[] };
+  /** That it ended before, in words; empty or absent: it did not. */
+  readonly crashes?: string;
+  /** What a stable run, and one that ended by itself, wrote. */
+  readonly goodLog?: string;
+  readonly badLog?: string;
 }
 
 /** Lines of the log beside an error: `details.tail`, which the command line prints below the message. */
 const SHOWN_LINES = 12;
+
+/** Where the logs are: the one that goes on, and in a loop the last good run's to compare with. */
+function where({ path, crashes, goodLog, badLog }: OutputView): string {
+  const good = goodLog === undefined ? "" : `; the last good run: ${goodLog}`;
+  return crashes === undefined || crashes === "" ? path : `${crashes}; the last one: ${badLog ?? path}${good}`;
+}
 
 const tailText = ({ tail }: OutputView): string => tail.last(SHOWN_LINES).join("\n");

@@ -1,4 +1,5 @@
-import { open, stat } from "node:fs/promises";
+import { type FileHandle, open, stat } from "node:fs/promises";
+import { rotatedNames } from "./log-bounds.ts";
 
 export interface FollowOptions {
   /** Start this many bytes before the end; default 0: only what is new. */
@@ -10,39 +11,122 @@ export interface FollowOptions {
 }
 
 const CHUNK = 256 * 1024;
+/** How many rotated files are looked through for the one that was read last. */
+const MAX_ROTATED = 100;
 
 /**
- * Read what is appended to a file, until the signal. A file that is not there yet is waited for; one that was replaced or
- * became shorter (rotation) is read from its start.
+ * Reads what is appended to a file, over its rotation: by rename (`PATH` becomes `PATH.1`), also several times between two looks,
+ * and by copy and truncation (what was not read yet is then read from `PATH.1`).
  */
-export async function followFile(path: string, options: FollowOptions): Promise<void> {
-  const everyMs = options.everyMs ?? 250;
-  let at = -1;
-  let inode = 0;
-  while (!options.signal.aborted) {
-    const now = await stat(path).catch(() => undefined);
-    if (now !== undefined) {
-      if (at < 0) at = Math.max(0, now.size - (options.fromEnd ?? 0));
-      else if (now.ino !== inode || now.size < at) at = 0;
-      inode = now.ino;
-      at = await readFrom(path, at, options);
-    } else if (at < 0) at = 0;
-    await pause(everyMs, options.signal);
+export class FileFollower {
+  readonly #path: string;
+  readonly #onChunk: (chunk: Uint8Array) => void;
+  #file: FileHandle | undefined;
+  #inode = 0;
+  #at: number | undefined;
+  #fromEnd: number;
+
+  /** @param from an offset to begin at, or how many bytes before the end (a file that is not there yet: from its start) */
+  constructor(
+    path: string,
+    from: { readonly at: number } | { readonly fromEnd: number },
+    onChunk: (chunk: Uint8Array) => void,
+  ) {
+    this.#path = path;
+    this.#onChunk = onChunk;
+    this.#at = "at" in from ? from.at : undefined;
+    this.#fromEnd = "fromEnd" in from ? from.fromEnd : 0;
+  }
+
+  /** Read all that is there now. Not to be called again before it has settled. */
+  async poll(): Promise<void> {
+    const now = await stat(this.#path).catch(() => undefined);
+    if (this.#file === undefined) return this.#begin(now);
+    await this.#readOn();
+    if (now === undefined) return;
+    if (now.ino !== this.#inode) return this.#crossRotation();
+    const { size } = await this.#file.stat();
+    if (size >= this.#at!) return;
+    await this.#readRest(`${this.#path}.1`, this.#at!);
+    this.#at = 0;
+    await this.#readOn();
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.close().catch(() => {});
+    this.#file = undefined;
+  }
+
+  async #begin(now: { readonly size: number } | undefined): Promise<void> {
+    if (now === undefined) {
+      this.#at ??= 0;
+      return;
+    }
+    this.#at ??= Math.max(0, now.size - this.#fromEnd);
+    await this.#open();
+    await this.#readOn();
+  }
+
+  async #open(): Promise<void> {
+    this.#file = await open(this.#path, "r").catch(() => undefined);
+    this.#inode = (await this.#file?.stat())?.ino ?? 0;
+  }
+
+  /** The file that was read is one of the rotated ones now; those between it and the new one are read whole. */
+  async #crossRotation(): Promise<void> {
+    const old = this.#inode;
+    await this.#readOn();
+    await this.close();
+    const between: string[] = [];
+    for (const name of rotatedNames(this.#path, MAX_ROTATED)) {
+      const found = await stat(name).catch(() => undefined);
+      // Not among them: it was rotated out of the last place, or the file was replaced.
+      if (found === undefined) between.length = 0;
+      if (found === undefined || found.ino === old) break;
+      between.unshift(name);
+    }
+    for (const name of between) await this.#readRest(name, 0);
+    this.#at = 0;
+    await this.#open();
+    await this.#readOn();
+  }
+
+  async #readOn(): Promise<void> {
+    if (this.#file !== undefined) this.#at = await readFrom(this.#file, this.#at ?? 0, this.#onChunk);
+  }
+
+  async #readRest(path: string, from: number): Promise<void> {
+    const file = await open(path, "r").catch(() => undefined);
+    if (file === undefined) return;
+    try {
+      await readFrom(file, from, this.#onChunk);
+    } finally {
+      await file.close();
+    }
   }
 }
 
-async function readFrom(path: string, start: number, { onChunk, signal }: FollowOptions): Promise<number> {
-  const file = await open(path, "r").catch(() => undefined);
-  if (file === undefined) return start;
+/** Read what is appended to a file, until the signal. A file that is not there yet is waited for. */
+export async function followFile(path: string, options: FollowOptions): Promise<void> {
+  const { fromEnd = 0, onChunk, everyMs = 250, signal } = options;
+  const follower = new FileFollower(path, { fromEnd }, onChunk);
   try {
-    for (let at = start; ; ) {
-      const { bytesRead, buffer } = await file.read(Buffer.alloc(CHUNK), 0, CHUNK, at);
-      if (bytesRead === 0 || signal.aborted) return at;
-      at += bytesRead;
-      onChunk(buffer.subarray(0, bytesRead));
+    while (!signal.aborted) {
+      await follower.poll();
+      await pause(everyMs, signal);
     }
   } finally {
-    await file.close();
+    await follower.close();
+  }
+}
+
+/** @returns the offset behind the last byte that was read */
+async function readFrom(file: FileHandle, start: number, onChunk: (chunk: Uint8Array) => void): Promise<number> {
+  for (let at = start; ; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK), 0, CHUNK, at);
+    if (bytesRead === 0) return at;
+    at += bytesRead;
+    onChunk(buffer.subarray(0, bytesRead));
   }
 }
 

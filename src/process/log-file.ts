@@ -1,5 +1,6 @@
-import { closeSync, fstatSync, mkdirSync, openSync, renameSync, write } from "node:fs";
+import { closeSync, fstatSync, mkdirSync, openSync, renameSync, rmSync, write } from "node:fs";
 import { dirname } from "node:path";
+import { type LogBounds, rotatedNames } from "./log-bounds.ts";
 
 /** A log on disk that never grows above a bound, and never stops the process that writes to it. */
 export interface LogFile {
@@ -12,8 +13,7 @@ export interface LogFile {
 
 export interface LogFileOptions {
   readonly path: string;
-  /** The file and one older `PATH.1` together stay below this. */
-  readonly maxBytes: number;
+  readonly bounds: LogBounds;
   /** Monotonic milliseconds. */
   readonly now: () => number;
   /** Told once for each time the disk stops taking lines. */
@@ -55,10 +55,10 @@ export function openLogFile(options: LogFileOptions): LogFile {
     }
     try {
       fd ??= open();
-      if (size > 0 && size + batch.byteLength > options.maxBytes / 2) {
+      if (size > 0 && size + batch.byteLength > options.bounds.fileBytes) {
         closeQuietly(fd);
         fd = undefined;
-        renameSync(options.path, `${options.path}.1`);
+        rotate(options.path, options.bounds.files);
         fd = open();
       }
       await writeAll(fd, batch);
@@ -69,7 +69,7 @@ export function openLogFile(options: LogFileOptions): LogFile {
   };
   const pump = async (): Promise<void> => {
     while (queue.length > 0) {
-      const batch = takeBatch(queue, options.maxBytes / 2);
+      const batch = takeBatch(queue, options.bounds.fileBytes);
       queue = batch.rest;
       queuedBytes -= batch.bytes.byteLength;
       await put(batch.bytes);
@@ -96,6 +96,20 @@ export function openLogFile(options: LogFileOptions): LogFile {
       return dropped;
     },
   };
+}
+
+/** `PATH` becomes `PATH.1`, that `PATH.2`, and so on; the oldest is gone. */
+function rotate(path: string, files: number): void {
+  const names = [path, ...rotatedNames(path, files)];
+  if (names.length === 1) rmSync(path);
+  for (let n = names.length - 2; n >= 0; n--) {
+    try {
+      renameSync(names[n]!, names[n + 1]!);
+    } catch (error) {
+      // Not so many are there yet.
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    }
+  }
 }
 
 /** Chunks from the front, up to `limit` bytes together; one larger chunk is split. */

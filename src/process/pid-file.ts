@@ -3,17 +3,19 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { isShortage } from "./shortage.ts";
-import { endGroup, isThere, processStat, signalProcess } from "./signals.ts";
+import { endGroup, endMarked, isThere, processStat, signalProcess } from "./signals.ts";
 import type { Exit, ProcessHandle } from "./spawn.ts";
 
 /** What is remembered of a process that may outlive its agent (`keep_engines`). */
 export interface KeptProcess {
   readonly pid: number;
-  /** When the kernel started it, as the kernel says it: tells a reused pid from the process. */
+  /** When the kernel started it, as the kernel says it, and in which boot: tells a reused pid from the process. */
   readonly startTime: string;
   /** Of command and environment: another one means that the configuration changed. */
   readonly fingerprint: string;
   readonly epoch: number;
+  /** What its children have in their environment (`signals.ts`); absent in files of older versions. */
+  readonly run?: string;
 }
 
 /** Written by rename, so that a reader never sees half of it. */
@@ -55,13 +57,26 @@ export function processStartTime(pid: number): string | undefined {
   try {
     if (process.platform === "linux") {
       const stat = processStat(pid);
-      return stat === undefined || stat.state === "Z" ? undefined : stat.startTicks;
+      // A leader of another group is not one that we started.
+      return stat === undefined || stat.state === "Z" || stat.group !== pid
+        ? undefined
+        : `${bootId()} ${stat.startTicks}`;
     }
     const said = execFileSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], { encoding: "utf8" }).trim();
     return said === "" || said.startsWith("Z") ? undefined : said.replace(/^\S+\s+/, "");
   } catch (error) {
     if (isShortage(error)) throw error;
     return undefined;
+  }
+}
+
+/** Linux: start times count from the boot, and a pid with the same one may come again after it. */
+function bootId(): string {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  } catch (error) {
+    if (isShortage(error)) throw error;
+    return "";
   }
 }
 
@@ -86,6 +101,7 @@ export function adoptProcess(kept: KeptProcess): ProcessHandle {
     }
     if (released) return new Promise(() => {});
     await endGroup(kept.pid);
+    if (kept.run !== undefined) await endMarked(kept.run);
     return {};
   })();
   return {
@@ -107,4 +123,5 @@ export async function endKept(kept: KeptProcess, graceMs: number): Promise<void>
     if (!stillRuns(kept)) break;
   }
   await endGroup(kept.pid);
+  if (kept.run !== undefined) await endMarked(kept.run);
 }

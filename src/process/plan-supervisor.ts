@@ -5,6 +5,7 @@ import { CgnError } from "../core/errors.ts";
 import type { LaunchPlan, PlanFile, PlanSidecar } from "../core/launch-plan.ts";
 import type { Verdict } from "./health.ts";
 import type { Policy } from "./lifecycle.ts";
+import { DEFAULT_LOG_BOUNDS, type LogBounds } from "./log-bounds.ts";
 import { preflight, requireCommand } from "./preflight.ts";
 import { type HttpReply, probeHttp } from "./probe.ts";
 import type { ProcessSpec, ProcessStatus, SupervisorDeps } from "./process-spec.ts";
@@ -32,7 +33,9 @@ export interface PlanSpec {
   /** The environment that the plan's is laid over. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly logDir: string;
-  readonly maxLogBytes?: number;
+  readonly logBounds?: LogBounds;
+  /** `oom_score_adj` of the engine and its sidecars. */
+  readonly oomScoreAdj?: number;
   /** Folder of pid files: processes outlive the agent and are found again. Absent: guarded. */
   readonly keepIn?: string;
   readonly policy?: Partial<Policy>;
@@ -51,7 +54,6 @@ export interface PlanSupervisor {
   readonly droppedLogBytes: number;
 }
 
-const MAX_LOG_BYTES = 32 * 1024 * 1024;
 const LOAD_PROBE_TIMEOUT_MS = 8_000;
 const ANSWER_MS = 3_000;
 /** SGLang's `/health` runs a one-token request each time, so not more often. */
@@ -141,11 +143,14 @@ function planPolicy({ plan, drainGraceMs, policy }: PlanSpec): Policy {
   };
 }
 
-function common(spec: PlanSpec, name: string): Pick<ProcessSpec, "name" | "logFile" | "maxLogBytes" | "pidFile"> {
+type Common = Pick<ProcessSpec, "name" | "logFile" | "logBounds" | "pidFile" | "oomScoreAdj">;
+
+function common(spec: PlanSpec, name: string): Common {
   return {
     name,
     logFile: logFileOf(spec.logDir, name),
-    maxLogBytes: spec.maxLogBytes ?? MAX_LOG_BYTES,
+    logBounds: spec.logBounds ?? DEFAULT_LOG_BOUNDS,
+    ...(spec.oomScoreAdj === undefined ? {} : { oomScoreAdj: spec.oomScoreAdj }),
     ...(spec.keepIn === undefined ? {} : { pidFile: join(spec.keepIn, `${fileNameOf(name)}.pid.json`) }),
   };
 }

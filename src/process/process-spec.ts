@@ -3,6 +3,7 @@ import type { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { Verdict } from "./health.ts";
 import type { Policy, StateName } from "./lifecycle.ts";
+import type { LogBounds } from "./log-bounds.ts";
 
 /** A whole environment. */
 export type Env = Readonly<Record<string, string>>;
@@ -24,7 +25,9 @@ export interface ProcessSpec {
   readonly healthEveryMs?: number;
   readonly policy: Policy;
   readonly logFile: string;
-  readonly maxLogBytes: number;
+  readonly logBounds: LogBounds;
+  /** `oom_score_adj` of the process, where the kernel has one. */
+  readonly oomScoreAdj?: number;
   /** The process outlives this one and is found again by this file. Absent: a guard ends it with this process. */
   readonly pidFile?: string;
   /** Resolves when no request is left on it. Absent: the whole drain time is waited. */
@@ -56,6 +59,13 @@ export interface ProcessStatus {
   /** Of the newest process: start, and when it must be ready. */
   readonly load?: { readonly startedMs: number; readonly deadlineMs: number };
   readonly lastLine: string;
+  /** Ends in the last quarter of an hour that nobody asked for, in words; empty after a first one. */
+  readonly crashes: string;
+  /** It ends again and again. */
+  readonly looping: boolean;
+  /** What the newest run wrote that was stable, and the newest that ended without being asked to; absent while there is none. */
+  readonly goodLog?: string;
+  readonly badLog?: string;
   /** Why it does not run, while it does not. */
   readonly error?: CgnError;
 }

@@ -40,6 +40,47 @@ export async function endGroup(pgid: number): Promise<void> {
   }
 }
 
+/** The variable by which processes of a run are known, whatever group or session they have. */
+export const RUN_VARIABLE = "CGN_RUN";
+
+/** How often is looked for children of children: each look finds those that were there at its beginning. */
+const MARK_LOOKS = 5;
+
+/**
+ * Linux: SIGKILL every process that has a run's mark in its environment (as it was when it started): children with a session of their
+ * own are in no group of ours. Elsewhere nothing is done.
+ */
+export async function endMarked(run: string): Promise<void> {
+  for (let looks = 0; looks < MARK_LOOKS; looks++) {
+    const found = markedPids(run);
+    for (const pid of found) signalProcess(pid, "SIGKILL");
+    if (found.length === 0) return;
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+function markedPids(run: string): number[] {
+  const mark = `${RUN_VARIABLE}=${run}\0`;
+  return listProcesses().filter((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/environ`, "latin1").includes(mark) && processStat(pid)?.state !== "Z";
+    } catch {
+      // Gone, or another user's.
+      return false;
+    }
+  });
+}
+
+function listProcesses(): number[] {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+}
+
 /** Linux: does no member of the group run any more? False where it cannot be told. */
 function hasOnlyZombies(pgid: number): boolean {
   try {

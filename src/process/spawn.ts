@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { GATE, GUARD, GUARD_TERM_TENTHS } from "./guard.ts";
-import { endGroup, signalProcess } from "./signals.ts";
+import { endGroup, endMarked, RUN_VARIABLE, signalProcess } from "./signals.ts";
 
 /** How a process ended. Both undefined: it was not our child, only its absence was seen. */
 export interface Exit {
@@ -12,7 +13,10 @@ export interface Exit {
 /** A running process (group) of ours. */
 export interface ProcessHandle {
   readonly pid: number;
-  /** Settles once the leader has ended, its whole group is gone and its output has been read. Never rejects. */
+  /**
+   * Settles once the leader has ended, its whole group and (on Linux) all else that it started is gone, and its output has been
+   * read. Never rejects.
+   */
   readonly exited: Promise<Exit>;
   /** SIGTERM to the leader only: engines that drain must not lose their own children first. */
   terminate(): void;
@@ -34,7 +38,9 @@ export interface SpawnOptions {
   /** The guard died while the process runs. */
   readonly onGuardLost?: () => void;
   /** Runs once the pid is known and before the command itself starts: where a pid file is written. */
-  readonly beforeStart?: (pid: number) => void;
+  readonly beforeStart?: (pid: number, run: string) => void;
+  /** `oom_score_adj` of the process, where the kernel has one. Default: as it inherits it. */
+  readonly oomScoreAdj?: number;
 }
 
 const SHELL = "/bin/sh";
@@ -46,9 +52,11 @@ const SHELL = "/bin/sh";
  */
 export async function spawnProcess(options: SpawnOptions): Promise<ProcessHandle> {
   const output = options.outputFd ?? ("pipe" as const);
-  const child = spawn(SHELL, ["-c", GATE, "cgn-gate", ...options.argv], {
+  const run = randomUUID();
+  const oom = options.oomScoreAdj === undefined ? "" : String(options.oomScoreAdj);
+  const child = spawn(SHELL, ["-c", GATE, "cgn-gate", oom, ...options.argv], {
     detached: true,
-    env: options.env,
+    env: { ...options.env, [RUN_VARIABLE]: run },
     stdio: ["pipe", output, output],
   });
   const ended = watchExit(child, options.onOutput);
@@ -56,9 +64,9 @@ export async function spawnProcess(options: SpawnOptions): Promise<ProcessHandle
   const pid = child.pid!;
   // The engine may end before "go" is read; that is an exit, not an error of ours.
   child.stdin?.on("error", () => {});
-  const guard = options.guarded === false ? undefined : await startGuard(pid, child);
+  const guard = options.guarded === false ? undefined : await startGuard(pid, run, child);
   try {
-    options.beforeStart?.(pid);
+    options.beforeStart?.(pid, run);
   } catch (error) {
     // The gate ends unopened, and its guard has nothing to watch.
     child.stdin?.end();
@@ -73,6 +81,7 @@ export async function spawnProcess(options: SpawnOptions): Promise<ProcessHandle
   const exited = ended.then(async (exit) => {
     // What the leader left behind holds ports and GPU memory: the next start must find nothing.
     await endGroup(pid);
+    await endMarked(run);
     over = true;
     guard?.stdin?.end("done\n");
     return exit;
@@ -89,8 +98,9 @@ export async function spawnProcess(options: SpawnOptions): Promise<ProcessHandle
 }
 
 /** Start the guard of a gate that still waits, and return once its traps are set. */
-async function startGuard(pid: number, gate: ChildProcess): Promise<ChildProcess> {
-  const guard = spawn(SHELL, ["-c", GUARD, "cgn-guard", String(pid), String(GUARD_TERM_TENTHS)], {
+async function startGuard(pid: number, run: string, gate: ChildProcess): Promise<ChildProcess> {
+  const words = [String(pid), String(GUARD_TERM_TENTHS), `${RUN_VARIABLE}=${run}`];
+  const guard = spawn(SHELL, ["-c", GUARD, "cgn-guard", ...words], {
     detached: true,
     env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
     stdio: ["pipe", "pipe", "ignore"],

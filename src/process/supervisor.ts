@@ -1,7 +1,11 @@
 import type { CgnError } from "../core/errors.ts";
-import { exitCause, exitError, notReadyError, startError } from "./exit-cause.ts";
+import { CrashCount } from "./crash-count.ts";
+import { exitCause, exitError, notReadyError, type OutputView, startError } from "./exit-cause.ts";
 import { Health, type Verdict } from "./health.ts";
+import { KeptRuns } from "./kept-runs.ts";
 import { type Effect, type Event, isAlive, type State, step, wakeAt } from "./lifecycle.ts";
+import { startLogKeeper } from "./log-keeper.ts";
+import { oomKillsSince, readOomKills } from "./oom-kills.ts";
 import { adoptProcess, endKept, launchFingerprint, processStartTime, readPidFile, writePidFile } from "./pid-file.ts";
 import { openProcessOutput, type ProcessOutput } from "./process-output.ts";
 import type { Env, ProcessSpec, ProcessStatus, SupervisorDeps } from "./process-spec.ts";
@@ -14,6 +18,10 @@ interface Run {
   handle?: ProcessHandle;
   cancelled: boolean;
   readonly health: Health;
+  /** When it was ready first. */
+  readyMs?: number;
+  /** The kernel's count before it. */
+  readonly oomKills: number | undefined;
 }
 
 /** Milliseconds between looks at a loading process: short at first (llama.cpp is ready in 0.3 s), then a second. */
@@ -31,6 +39,8 @@ export class Supervisor {
   readonly #spec: ProcessSpec;
   readonly #deps: SupervisorDeps;
   readonly #output: ProcessOutput;
+  readonly #kept: KeptRuns;
+  readonly #crashes = new CrashCount();
   #state: State = { at: "stopped" };
   #sinceMs: number;
   #reason = "not started";
@@ -52,9 +62,10 @@ export class Supervisor {
     this.#spec = spec;
     this.#deps = deps;
     this.#sinceMs = deps.clock.now();
+    this.#kept = new KeptRuns(spec.logFile, deps.log);
     this.#output = openProcessOutput({
       path: spec.logFile,
-      maxBytes: spec.maxLogBytes,
+      bounds: spec.logBounds,
       direct: spec.pidFile !== undefined,
       clock: deps.clock,
       log: deps.log,
@@ -66,7 +77,10 @@ export class Supervisor {
   start(): void {
     this.#isWanted = true;
     this.#stopWhy = undefined;
-    if (isOver(this.#state)) this.#error = undefined;
+    if (isOver(this.#state)) {
+      this.#error = undefined;
+      this.#crashes.clear();
+    }
     this.#dispatch("start");
     // A stop that waits is over.
     this.#wakeWaiters();
@@ -110,6 +124,7 @@ export class Supervisor {
 
   status(): ProcessStatus {
     const pid = this.#run?.handle?.pid;
+    const now = this.#deps.clock.now();
     return {
       at: this.#state.at,
       reason: this.#reason,
@@ -117,6 +132,9 @@ export class Supervisor {
       starts: this.#starts,
       sinceMs: this.#sinceMs,
       lastLine: this.#output.tail.last(1)[0] ?? "",
+      crashes: this.#crashes.text(now),
+      looping: this.#crashes.isLoop(now),
+      ...this.#kept.paths(),
       ...(pid === undefined ? {} : { pid }),
       ...(this.#load === undefined ? {} : { load: this.#load }),
       ...(this.#error === undefined ? {} : { error: this.#error }),
@@ -159,7 +177,10 @@ export class Supervisor {
   #carryOut(effect: Effect): void {
     if (effect === "spawn") void this.#launch();
     // A run that was ready has its past failure behind it.
-    if (effect === "admit") this.#error = undefined;
+    if (effect === "admit") {
+      this.#error = undefined;
+      if (this.#run !== undefined) this.#run.readyMs ??= this.#deps.clock.now();
+    }
     // Told before a signal that follows: a router must not choose it any more.
     if (effect === "evict") this.#deps.onChange(this.status());
     if (effect !== "sigterm" && effect !== "sigkill") return;
@@ -185,11 +206,10 @@ export class Supervisor {
   }
 
   async #launch(): Promise<void> {
-    const run: Run = { cancelled: false, health: new Health() };
+    const run: Run = { cancelled: false, health: new Health(), oomKills: readOomKills() };
     this.#run = run;
     const startedMs = this.#deps.clock.now();
     this.#load = { startedMs, deadlineMs: startedMs + this.#spec.policy.readyMs };
-    this.#output.tail.clear();
     try {
       const env = this.#spec.env();
       const handle = (await this.#findKept()) ?? (await this.#spawn(run, env));
@@ -200,7 +220,9 @@ export class Supervisor {
     }
     if (run.cancelled) run.handle.kill();
     this.#probeLater(run, 0);
-    this.#ended(run, await run.handle.exited);
+    const exit = await run.handle.exited;
+    await this.#output.catchUp();
+    this.#ended(run, exit);
   }
 
   /** The process that an earlier agent left running, when it is still the wanted one. */
@@ -214,31 +236,32 @@ export class Supervisor {
       return undefined;
     }
     this.#deps.log.info("found the engine running", { pid: kept.pid });
+    this.#output.begin(true);
     this.#epoch = kept.epoch;
     return adoptProcess(kept);
   }
 
   async #spawn(run: Run, env: Env): Promise<ProcessHandle | undefined> {
-    const { argv, ownEnv, pidFile, prepare } = this.#spec;
+    const { argv, ownEnv, pidFile, prepare, oomScoreAdj, logBounds } = this.#spec;
+    this.#output.begin(false);
     await prepare(env);
     if (run.cancelled) return undefined;
     // More than any epoch before, also those of an earlier agent.
     const epoch = Math.max(this.#epoch + 1, Math.floor(this.#deps.clock.wall() / 1_000));
     this.#epoch = epoch;
     this.#starts++;
-    const remember = (path: string) => (pid: number) =>
-      writePidFile(path, {
-        pid,
-        startTime: processStartTime(pid) ?? "",
-        fingerprint: launchFingerprint(argv, ownEnv),
-        epoch,
-      });
+    const remember = (path: string) => (pid: number, mark: string) => {
+      const startTime = processStartTime(pid) ?? "";
+      writePidFile(path, { pid, startTime, fingerprint: launchFingerprint(argv, ownEnv), epoch, run: mark });
+      startLogKeeper(pid, this.#output.path, logBounds);
+    };
     return spawnProcess({
       argv,
       env,
       onOutput: (chunk) => this.#output.push(chunk),
       guarded: pidFile === undefined,
       onGuardLost: () => this.#dispatch("lost", "its guard process was killed"),
+      ...(oomScoreAdj === undefined ? {} : { oomScoreAdj }),
       ...(this.#output.fd === undefined ? {} : { outputFd: this.#output.fd }),
       ...(pidFile === undefined ? {} : { beforeStart: remember(pidFile) }),
     });
@@ -264,14 +287,20 @@ export class Supervisor {
     this.#run = undefined;
     this.#cancelProbe();
     const state = this.#state;
+    const nowMs = this.#deps.clock.now();
+    if (run.readyMs !== undefined && nowMs - run.readyMs >= this.#spec.policy.stableMs) {
+      this.#kept.save("good", this.#output.record);
+    }
     if (run.cancelled || state.at === "stopping" || state.at === "draining") {
       this.#dispatch("exit");
       return;
     }
-    const cause = exitCause(exit, this.#output.tail.last(200));
+    this.#crashes.note(nowMs);
+    if (run.handle !== undefined) this.#kept.save("bad", this.#output.record);
+    const cause = exitCause(exit, this.#output.tail.last(200), oomKillsSince(run.oomKills));
     // Why we killed it is known better than what its last lines say.
     const ours = state.at === "killing";
-    if (!ours || this.#error === undefined) this.#error = exitError(this.#spec.name, exit, cause, this.#output);
+    if (!ours || this.#error === undefined) this.#error = exitError(this.#spec.name, exit, cause, this.#view());
     const why = ours ? this.#reason : cause.what;
     this.#deps.log.debug("process ended", { why, ...exit });
     this.#deps.onExit?.(ours ? "killed-by-agent" : cause.cause);
@@ -300,7 +329,13 @@ export class Supervisor {
   #blameLoad(event: Event): void {
     if (event === "lost") return;
     const afterMs = event === "tick" ? this.#spec.policy.readyMs : undefined;
-    this.#error = notReadyError(this.#spec.name, afterMs, this.#output);
+    this.#error = notReadyError(this.#spec.name, afterMs, this.#view());
+  }
+
+  /** The output as errors show it. */
+  #view(): OutputView {
+    const { path, tail } = this.#output;
+    return { path, tail, crashes: this.#crashes.text(this.#deps.clock.now()), ...this.#kept.paths() };
   }
 
   #defaultReason(before: State, event: Event): string {

@@ -173,7 +173,7 @@ describe("supervisePlan() with an engine that does not", () => {
   });
 
   it("bounds the log of one that spams", async () => {
-    const engine = lab.supervise(fakePlan(port, ["--spam-log"]), { maxLogBytes: 3_000_000 });
+    const engine = lab.supervise(fakePlan(port, ["--spam-log"]), { logBounds: { fileBytes: 1_500_000, files: 2 } });
     engine.start();
     await until("rotated", () => existsSync(`${engine.logFile}.1`));
     await engine.stop();

@@ -1,0 +1,121 @@
+import { constants } from "node:fs";
+import { access, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import type { DiskNeed, HostNeeds } from "../../core/host-needs.ts";
+import type { LaunchPlan, PlanPort } from "../../core/launch-plan.ts";
+import { findPortHolder, isPortFree } from "../port-holder.ts";
+import type { DiskState, LaunchState, PortState } from "./host-state.ts";
+import { findProgram } from "./program.ts";
+import { askPackages } from "./python-packages.ts";
+import { type FindInHub, freeBytes, readModelState } from "./read-model.ts";
+
+export interface LookOptions {
+  /** The environment that engines get. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly findInHub: FindInHub;
+  /** Ports that processes of ours hold rightly. */
+  readonly heldPorts?: ReadonlySet<number>;
+}
+
+/** Look at what one launch needs of this host. */
+export async function readLaunch(needs: HostNeeds, plan: LaunchPlan, options: LookOptions): Promise<LaunchState> {
+  const { env, findInHub } = options;
+  const program = await findProgram(needs.program, env);
+  const asked = [...(needs.own === undefined ? [] : [needs.own]), ...needs.packages];
+  const [packages, model, ports, disks, missingFiles, missingFileVariables] = await Promise.all([
+    program.python === undefined || asked.length === 0 ? undefined : askPackages(program.python, asked, env),
+    needs.model === undefined ? undefined : readModelState(needs.model, env, findInHub),
+    takenPorts(plan, options.heldPorts),
+    Promise.all(needs.disks.flatMap((disk) => foldersOf(disk, env)).map(lookAtDisk)),
+    absent(filesOf(plan, needs)),
+    absentVariables(needs.fileVariables, env),
+  ]);
+  return {
+    program,
+    ...(packages === undefined ? {} : { packages }),
+    ...(model === undefined ? {} : { model }),
+    ports,
+    disks,
+    missingFiles,
+    variables: setOf(needs, env),
+    missingFileVariables,
+  };
+}
+
+/** Files that the plan requires, without the model, which is looked at by itself. */
+const filesOf = (plan: LaunchPlan, needs: HostNeeds): string[] =>
+  plan.requires.flatMap(({ what, name }) => (what === "file" && name !== needs.model?.path ? [name] : []));
+
+async function absent(files: readonly string[]): Promise<string[]> {
+  const there = await Promise.all(
+    files.map((file) =>
+      stat(resolve(file)).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  );
+  return files.filter((_, i) => there[i] === false);
+}
+
+async function absentVariables(names: readonly string[], env: LookOptions["env"]): Promise<string[]> {
+  const set = names.filter((name) => (env[name] ?? "") !== "");
+  const missing = await absent(set.map((name) => env[name] ?? ""));
+  return set.filter((name) => missing.includes(env[name] ?? ""));
+}
+
+function setOf(needs: HostNeeds, env: LookOptions["env"]): Record<string, string> {
+  const names = [...needs.refusedVariables.map(({ name }) => name), ...needs.fileVariables, "PYTHONHASHSEED"];
+  return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
+}
+
+/** The folders of a disk need, each to be looked at: a variable may name several. */
+function foldersOf({ dir, variable, inTemp }: DiskNeed, env: LookOptions["env"]): string[] {
+  const named = variable === undefined ? "" : (env[variable] ?? "");
+  if (named !== "") return [named.split(",")[0] ?? named];
+  return [inTemp === true ? join(tmpdir(), dir) : dir];
+}
+
+async function lookAtDisk(dir: string): Promise<DiskState> {
+  const free = await freeBytes(dir);
+  const problem = await writeProblem(dir);
+  return { dir, ...(free === undefined ? {} : { freeBytes: free }), ...(problem === undefined ? {} : { problem }) };
+}
+
+/** A folder that is not there yet can be made when its nearest parent can be written. Makes nothing. */
+async function writeProblem(dir: string): Promise<string | undefined> {
+  for (let at = resolve(dir); ; at = dirname(at)) {
+    const found = await stat(at).catch(() => undefined);
+    if (found === undefined && dirname(at) !== at) continue;
+    if (found?.isDirectory() !== true) return `${at} is no folder`;
+    return access(at, constants.W_OK | constants.X_OK).then(
+      () => undefined,
+      () => `${at} cannot be written by this user`,
+    );
+  }
+}
+
+/** Ports of a plan that this engine opens and somebody else listens on. */
+export async function takenPorts(
+  plan: Pick<LaunchPlan, "ports" | "role" | "url">,
+  held?: ReadonlySet<number>,
+): Promise<PortState[]> {
+  const host = new URL(plan.url).hostname.replace(/^\[|\]$/g, "");
+  const taken: PortState[] = [];
+  for (const { name, port } of openedPorts(plan)) {
+    if (held?.has(port) || (await isPortFree(host, port))) continue;
+    const holder = await findPortHolder(port);
+    taken.push({ name, port, ...(holder === undefined ? {} : { holder }) });
+  }
+  return taken;
+}
+
+/** Each port that a plan opens itself: a decode engine only dials the prefill's bootstrap port. */
+export function openedPorts({ ports, role }: Pick<LaunchPlan, "ports" | "role">): { name: string; port: number }[] {
+  return ports.filter(({ name }) => !(name === "bootstrap" && role === "decode")).flatMap(spread);
+}
+
+function spread({ name, port, count = 1 }: PlanPort): { name: string; port: number }[] {
+  return Array.from({ length: count }, (_, i) => ({ name, port: port + i }));
+}

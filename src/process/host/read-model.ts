@@ -1,0 +1,113 @@
+import { constants } from "node:fs";
+import { access, open, readdir, stat, statfs } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import type { ModelNeed } from "../../core/host-needs.ts";
+import type { ModelState } from "./host-state.ts";
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** Where a hub name is looked for: `modelfiles/hub-cache.ts`, given from above since rooms of one tier do not meet. */
+export type FindInHub = (repo: string, env: Env) => Promise<string | undefined>;
+
+/** Weights in the formats that engines load. Shards of one model are counted together. */
+const WEIGHTS = /\.(safetensors|gguf|bin|pt|pth|npz)$/i;
+
+/** A Git LFS pointer is a text of some 130 bytes. */
+const POINTER_BYTES = 1_024;
+const POINTER = "version https://git-lfs.github.com/spec/";
+
+/** Look at what should be loaded. Reads directory entries and the first bytes of tiny files only. */
+export async function readModelState(need: ModelNeed, env: Env, findInHub: FindInHub): Promise<ModelState> {
+  if (need.path !== undefined) {
+    const local = await lookAt(resolve(need.path));
+    if (local.at !== undefined || local.unreadable !== undefined || need.repo === undefined) return local;
+  }
+  const cached = need.repo === undefined ? undefined : await findInHub(need.repo, env);
+  if (cached !== undefined) return lookAt(cached);
+  const free = await freeBytes(cacheFolder(env));
+  return {
+    hubOffline: isOn(env["HF_HUB_OFFLINE"]) || isOn(env["TRANSFORMERS_OFFLINE"]),
+    ...(free === undefined ? {} : { hubFreeBytes: free }),
+  };
+}
+
+const isOn = (value: string | undefined): boolean => /^(1|true|yes|on)$/i.test(value ?? "");
+
+/** For its free room only: any folder of the same disk does. */
+const cacheFolder = (env: Env): string =>
+  env["HF_HUB_CACHE"] || env["HF_HOME"] || env["XDG_CACHE_HOME"] || env["HOME"] || "/";
+
+async function lookAt(path: string): Promise<ModelState> {
+  try {
+    const found = await stat(path);
+    await access(path, found.isDirectory() ? constants.R_OK | constants.X_OK : constants.R_OK);
+    return found.isDirectory() ? await lookAtFolder(path) : await lookAtFile(path, found.size);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    return code === "EACCES" || code === "EPERM" ? { unreadable: path } : {};
+  }
+}
+
+async function lookAtFile(path: string, bytes: number): Promise<ModelState> {
+  const broken = (await isPointer(path, bytes)) || bytes === 0 ? [path] : [];
+  return { at: path, isFolder: false, weightBytes: bytes, broken };
+}
+
+async function lookAtFolder(at: string): Promise<ModelState> {
+  const names = await readdir(at);
+  const broken = names.filter((name) => name.endsWith(".incomplete"));
+  let weightBytes = 0;
+  for (const name of names.filter((each) => WEIGHTS.test(each))) {
+    const file = await stat(join(at, name)).catch(() => undefined);
+    // A link into the hub's blobs that leads nowhere is half a download too.
+    if (file === undefined || (await isPointer(join(at, name), file.size)) || file.size === 0) broken.push(name);
+    else weightBytes += file.size;
+  }
+  // Where safetensors lie, .bin and .pth are the same weights once more (or the optimiser's).
+  const safe = names.some((name) => name.endsWith(".safetensors"));
+  if (safe)
+    weightBytes = await sizeOf(
+      at,
+      names.filter((name) => name.endsWith(".safetensors")),
+    );
+  return {
+    at,
+    isFolder: true,
+    hasConfig: names.includes("config.json") || names.includes("params.json"),
+    weightBytes,
+    broken,
+  };
+}
+
+async function sizeOf(dir: string, names: readonly string[]): Promise<number> {
+  const sizes = await Promise.all(
+    names.map((name) =>
+      stat(join(dir, name)).then(
+        (s) => s.size,
+        () => 0,
+      ),
+    ),
+  );
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+async function isPointer(path: string, bytes: number): Promise<boolean> {
+  if (bytes === 0 || bytes > POINTER_BYTES) return false;
+  const handle = await open(path, "r").catch(() => undefined);
+  if (handle === undefined) return false;
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(POINTER.length), 0, POINTER.length, 0);
+    return buffer.toString("latin1", 0, bytesRead) === POINTER;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Free bytes for this user on the disk of a folder, or of its nearest parent that is there. */
+export async function freeBytes(dir: string): Promise<number | undefined> {
+  for (let at = resolve(dir); ; at = dirname(at)) {
+    const found = await statfs(at).catch(() => undefined);
+    if (found !== undefined) return found.bsize * found.bavail;
+    if (dirname(at) === at) return undefined;
+  }
+}
