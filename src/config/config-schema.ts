@@ -9,6 +9,7 @@ import { modelSchema } from "./model-schema.ts";
 import { routerSchema } from "./router-schema.ts";
 import { about } from "./schema-fields.ts";
 import { authSchema, securitySchema } from "./security-schema.ts";
+import { swapSchema } from "./swap-schema.ts";
 
 const built = new WeakMap<readonly Engine[], ReturnType<typeof buildSchema>>();
 
@@ -30,6 +31,7 @@ function buildSchema(engines: readonly Engine[]) {
       z.array(engine).optional(),
       "Several engines on this host, one entry each. Keys are those of `[engine]`",
     ),
+    swap: about(swapSchema.optional(), "Models that are loaded when requests wait for them, and take turns"),
     kv: about(kvSchema.optional(), "cgn-kvcached, the prefix index"),
     security: about(securitySchema.optional(), "TLS"),
     auth: about(authSchema.optional(), "Who may send requests"),
@@ -43,6 +45,7 @@ export const SECTIONS = {
   cluster: clusterSchema,
   router: routerSchema,
   agent: agentSchema,
+  swap: swapSchema,
   kv: kvSchema,
   security: securitySchema,
   auth: authSchema,

@@ -3,7 +3,7 @@ import { ENGINE_KINDS } from "../core/engine-kind.ts";
 import { DEFAULT_KV_OFFLOAD, KV_OFFLOADS } from "../core/kv-offload.ts";
 import type { Engine } from "../engines/engine.ts";
 import { perEngineAgentKeys } from "./agent-schema.ts";
-import { about, flag, optionalDuration, optionalText, port } from "./schema-fields.ts";
+import { about, flag, optionalDuration, optionalText, port, textList } from "./schema-fields.ts";
 
 /** Keys that do not depend on the engines' own sections. */
 const COMMON = {
@@ -25,15 +25,41 @@ const COMMON = {
   }),
   gpus: about(z.array(z.int().min(0)).min(1).optional(), "GPUs of this engine, in rank order", {
     unit: "GPU index",
-    defaultText: "from `gpu_index`, else the engine sees all",
+    defaultText:
+      "from `gpu_index`; else, with several engines, as many of the host's as it computes on, none of them another's; else it sees all",
   }),
-  group: optionalText("Prefill and decode engines of one group hand over to each other", {
-    defaultText: "all engines of a model",
-  }),
-  ttl: optionalDuration("Stop the engine when it was idle this long; it starts again with the next request", {
+  share_gpus: flag(
+    "Other engines with this flag may have the same GPUs; lower each one's share of GPU memory then",
+    false,
+  ),
+  start_after: about(
+    textList().optional(),
+    "Engines (model, node_id or NODE/MODEL) that must be ready, or have failed, before this one is started; they are stopped after it",
+    { defaultText: "all are started at once" },
+  ),
+  env: about(
+    z.record(z.string(), z.union([z.string(), z.strictObject({ secret_from: z.string().min(1) })])).optional(),
+    'Variables of the engine and of what runs beside it; they win over rendered ones. A secret: `{ secret_from = "file:/run/secrets/hf" }` or `"env:NAME"`',
+  ),
+  inherit_env: about(
+    z.union([z.boolean(), z.array(z.string())]).default(true),
+    "What of cgn's own environment the engine gets: all; with `false` only PATH, HOME, locale and the like; with a list those and the named ones (`HF_*`)",
+  ),
+  group: optionalText(
+    "Prefill and decode engines of one group hand over to each other. Also the name of a `[swap.groups]` that the engine belongs to",
+    { defaultText: "all engines of a model; the swap group that lists the model" },
+  ),
+  ttl: optionalDuration("Unload the engine when it was idle this long; the next request loads it again", {
     defaultText: "never",
   }),
-  preload: flag("Start the engine at once, not with its first request (matters with `ttl`)", true),
+  preload: about(z.boolean().optional(), "Start the engine with the agent; false starts it with its first request", {
+    defaultText:
+      "true, but false for an engine that has a `ttl`, is in a swap group, counts in the memory budget, or shares its GPUs with another model",
+  }),
+  memory_gib: about(z.number().positive().optional(), "What the loaded engine takes of `[swap].memory_gib`", {
+    unit: "GiB",
+    defaultText: "not counted",
+  }),
   prefill_bootstrap_port: about(
     port().optional(),
     "Bootstrap port of the prefill server that this decode engine dials",

@@ -42,7 +42,6 @@ describe("engines of loadSettings()", () => {
       role: "both",
       spawn: true,
       model: { name: "Qwen/Qwen3-8B", tp: 4 },
-      preload: true,
     });
     expect(engine?.slot).toMatchObject({
       host: "127.0.0.1",
@@ -196,13 +195,22 @@ ${MODELS}`;
     ]);
   });
 
-  it("loadSettings() checks GPUs against tp, and warns of shared ones", () => {
+  it("loadSettings() checks GPUs against tp, and refuses shared ones", () => {
     expect(problems(`[engine]\nmodel = "a"\ngpus = [0]\n${MODELS}`)).toEqual([
       'c.toml:3:8: error: engine.gpus: lists 1 GPUs, and model "a" has tp = 2. List 2 GPUs, or lower tp',
     ]);
-    expect(
-      problems(`[[engines]]\nmodel = "b"\ngpus = [0]\n[[engines]]\nmodel = "b"\ngpus = [0]\n${MODELS}`)[0],
-    ).toMatch(/^c\.toml:6:8: warning: engines\[1\]\.gpus: GPU 0 is also used/);
+    const twice = (model: string, more = "") =>
+      problems(
+        `[[engines]]\nmodel = "b"\ngpus = [0]\n${more}[[engines]]\nmodel = "${model}"\ngpus = [0]\n${more}[models.b]\n[models.c]\n`,
+      );
+    expect(twice("b")[0]).toMatch(
+      /^c\.toml:6:8: error: engines\[1\]\.gpus: GPU 0 is already a GPU of "b" \(.*line 3\)\./,
+    );
+    expect(twice("b", "share_gpus = true\n")).toEqual([]);
+    expect(twice("c", "share_gpus = true\n")).toEqual([]);
+    // Different models take turns.
+    expect(twice("c")[0]).toMatch(/^c\.toml:6:8: warning: engines\[1\]\.gpus: .* take turns/);
+    expect(twice("c", 'ttl = "5m"\n')).toEqual([]);
   });
 
   it("loadSettings() places what an engine's own launch finds wrong", () => {

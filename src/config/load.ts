@@ -5,6 +5,7 @@ import type { Engine } from "../engines/engine.ts";
 import { ENGINES } from "../engines/registry.ts";
 import { configSchema } from "./config-schema.ts";
 import { addEnvironmentLayer } from "./environment.ts";
+import { checkSharedGpus } from "./gpu-sets.ts";
 import { type HostFacts, readHostFacts } from "./host.ts";
 import type { KeyPath } from "./key-path.ts";
 import { formatKeyPath } from "./key-path.ts";
@@ -27,6 +28,7 @@ import {
   type Sections,
   securitySettings,
 } from "./resolve-sections.ts";
+import { resolveSwap } from "./resolve-swap.ts";
 import type { Settings } from "./settings.ts";
 import { parseToml, type TomlDocument } from "./toml.ts";
 import { warnUnsupported } from "./unsupported.ts";
@@ -94,9 +96,11 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     },
     options.pick ?? {},
   );
+  const swapped = resolveSwap(ctx, engines, sections.swap);
+  checkSharedGpus(ctx, swapped.engines, swapped.swap);
   const parts = {
     cluster,
-    router: routerSettings(ctx, sections.router),
+    router: routerSettings(ctx, sections.router, sections.swap),
     agent,
     kv: kvSettings(ctx, sections.kv, sections.agent),
     security: securitySettings(ctx, sections.security),
@@ -113,7 +117,8 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     ...(source === undefined ? {} : { file: source.file }),
     ...parts,
     models,
-    engines,
+    engines: swapped.engines,
+    swap: swapped.swap,
     warnings,
     folders: writtenFolders(ctx),
   };

@@ -90,19 +90,3 @@ export const NOT_YET_PER_MODEL: readonly Unsupported[] = [
     remedy: "Set max_model_len, which the engine enforces",
   },
 ];
-
-/** The same below `[engine]` and each entry of `[[engines]]`. */
-export const NOT_YET_PER_ENGINE: readonly Unsupported[] = [
-  {
-    path: ["ttl"],
-    asks: isGiven,
-    problem: `${NOTHING}: engines run until the agent stops`,
-    remedy: "Remove it",
-  },
-  {
-    path: ["preload"],
-    asks: (value) => value === false,
-    problem: `${NOTHING}: every engine is started with the agent`,
-    remedy: "Remove it",
-  },
-];

@@ -54,8 +54,9 @@ function sectionTexts(schema: z.ZodType, path: readonly string[]): string[] {
     return sectionTexts(shape.value, [...path, '"NAME"']).map((text, n) => (n === 0 ? withMeaning(text, info) : text));
   if (shape.type !== "table") return [];
   const keys = Object.entries(shape.fields);
-  const leaves = keys.filter(([, field]) => keyInfo(field).shape.type !== "table");
-  const tables = keys.filter(([, field]) => keyInfo(field).shape.type === "table");
+  const isTable = (field: z.ZodType): boolean => ["table", "record"].includes(keyInfo(field).shape.type);
+  const leaves = keys.filter(([, field]) => !isTable(field));
+  const tables = keys.filter(([, field]) => isTable(field));
   const rows = leaves.flatMap(([name, field]) => row(name, field, path));
   const aliases = (info.meta.aliases ?? []).map((alias) => `\`[${[...path.slice(0, -1), alias].join(".")}]\``);
   const also = aliases.length === 0 ? "" : ` Also read as ${aliases.join(", ")}.`;

@@ -2,6 +2,7 @@ import { ROLES } from "../core/engine-kind.ts";
 import { isCgnError, type Problem } from "../core/errors.ts";
 import type { KvOffload } from "../core/kv-offload.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
+import { GIB } from "../core/units.ts";
 import type { Engine, EngineSlot } from "../engines/engine.ts";
 import { acceptedOffloads } from "../engines/table.ts";
 import type { Section } from "./config-schema.ts";
@@ -9,6 +10,7 @@ import { type EngineAddress, placeEngines } from "./engine-address.ts";
 import { type EngineDraft, engineDrafts } from "./engine-drafts.ts";
 import { engineEntries } from "./engine-entries.ts";
 import { engineSlots } from "./engine-slots.ts";
+import { assignGpuSets } from "./gpu-sets.ts";
 import { formatKeyPath, type KeyPath, parseKeyPath } from "./key-path.ts";
 import { readCommandTemplate } from "./legacy-command.ts";
 import { isWritten, type LoadContext, originOf, placeText, report } from "./load-context.ts";
@@ -18,6 +20,7 @@ import { portClashes } from "./plan-ports.ts";
 import { problemAt } from "./problems.ts";
 import { modelByName } from "./resolve-models.ts";
 import type { AgentSettings, ClusterSettings, EngineSettings, ModelSettings } from "./settings.ts";
+import { orderStarts } from "./start-order.ts";
 
 /** What engines need from the rest of the configuration. */
 export interface EngineSurroundings {
@@ -56,7 +59,16 @@ export function resolveEngines(
     stateDir: around.agent.stateDir,
     takenPorts: [...around.listeners.keys()],
   });
-  const engines = drafts.map((draft, n) => engineSettings(draft, n, addresses[n]!, slots[n]!, around, template));
+  const engines = orderStarts(
+    ctx,
+    drafts,
+    assignGpuSets(
+      ctx,
+      drafts,
+      drafts.map((draft, n) => engineSettings(draft, n, addresses[n]!, slots[n]!, around, template)),
+    ),
+    pick.model !== undefined,
+  );
   if (errorCount(ctx) > before) return { engines, refusals };
   const joined = joinPrefills(ctx, engines);
   checkPorts(
@@ -160,6 +172,8 @@ function engineSettings(
   const own = {
     group: common.group,
     ttlMs: common.ttl,
+    preload: common.preload,
+    memoryBytes: common.memory_gib === undefined ? undefined : Math.floor(common.memory_gib * GIB),
     blockTokens: around.blockTokens,
     commandTemplate: engine.kind === LEGACY_KIND ? template : undefined,
     kvEvents:
@@ -179,7 +193,17 @@ function engineSettings(
     options: draft.options,
     readyTimeoutMs: common.ready_timeout ?? around.agent.readyTimeoutMs,
     drainGraceMs: common.drain_grace ?? around.agent.drainGraceMs,
-    preload: common.preload,
+    path: draft.entry.path,
+    stallMs: common.stall_timeout ?? around.agent.stallMs,
+    env: Object.fromEntries(
+      Object.entries(common.env ?? {}).map(([name, value]) => [
+        name,
+        typeof value === "string" ? value : { secretFrom: value.secret_from },
+      ]),
+    ),
+    inheritEnv: common.inherit_env,
+    shareGpus: common.share_gpus,
+    startAfter: [],
     ...(Object.fromEntries(Object.entries(own).filter(([, value]) => value !== undefined)) as Partial<EngineSettings>),
   };
 }

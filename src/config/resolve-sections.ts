@@ -23,6 +23,7 @@ export function parseSections(ctx: LoadContext): Sections {
     cluster: parse("cluster"),
     router: parse("router"),
     agent: parse("agent"),
+    swap: parse("swap"),
     kv: parse("kv"),
     security: parse("security"),
     auth: parse("auth"),
@@ -45,7 +46,7 @@ export function clusterSettings(cluster: Section<"cluster">): ClusterSettings {
   };
 }
 
-export function routerSettings(ctx: LoadContext, router: Section<"router">): RouterSettings {
+export function routerSettings(ctx: LoadContext, router: Section<"router">, swap: Section<"swap">): RouterSettings {
   const { admission, rate_limit: rate } = router;
   return {
     listenHttp: router.listen_http,
@@ -62,6 +63,7 @@ export function routerSettings(ctx: LoadContext, router: Section<"router">): Rou
       maxConcurrentPerReplica: admission.max_concurrent_per_replica,
       queueTimeoutMs: admission.queue_timeout,
     }),
+    loadWait: { timeoutMs: swap.queue_timeout, keepAliveMs: swap.keep_alive },
     rateLimit: {
       enabled: rate.enabled ?? isWritten(ctx, ["router", "rate_limit", "rps"]),
       rps: rate.rps,
@@ -85,6 +87,9 @@ export function agentSettings(ctx: LoadContext, agent: Section<"agent">, kv: Sec
     drainGraceMs: agent.drain_grace,
     keepEngines: agent.keep_engines,
     logDir: agent.log_dir ?? `${stateDir}/logs`,
+    logBounds: { fileBytes: Math.ceil(agent.log_file_mib * 1024 * 1024), files: agent.log_files },
+    stallMs: agent.stall_timeout,
+    ...given({ oomScoreAdj: agent.oom_score_adj }),
     stateDir,
   };
 }

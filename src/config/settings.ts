@@ -1,7 +1,10 @@
 import type { EngineKind, Role } from "../core/engine-kind.ts";
 import type { Problem } from "../core/errors.ts";
 import type { KvOffload } from "../core/kv-offload.ts";
+import type { EnvValue } from "../core/launch-plan.ts";
+import type { SwapGroup } from "../core/swap-rules.ts";
 import type { EngineSlot, ModelSpec } from "../engines/engine.ts";
+import type { KeyPath } from "./key-path.ts";
 import type { WrittenFolder } from "./written-folders.ts";
 
 /**
@@ -22,6 +25,7 @@ export interface Settings {
   readonly models: readonly ModelSettings[];
   /** One for each engine of this host, in the file's order ([engine] or [[engines]]), ready to launch or adopt. */
   readonly engines: readonly EngineSettings[];
+  readonly swap: SwapSettings;
   readonly warnings: readonly Problem[];
   /** Folders and sockets that were written: each must be usable where it is used (`requireFolders()`). */
   readonly folders?: readonly WrittenFolder[];
@@ -64,6 +68,8 @@ export interface RouterSettings {
     readonly maxConcurrentPerReplica?: number;
     readonly queueTimeoutMs?: number;
   };
+  /** Waiting for a model that is loaded on demand (`[swap]`). */
+  readonly loadWait: { readonly timeoutMs: number; readonly keepAliveMs: number };
   readonly rateLimit: {
     readonly enabled: boolean;
     readonly rps: number;
@@ -88,6 +94,12 @@ export interface AgentSettings {
   /** True: engines outlive the agent, and no guard watches them. */
   readonly keepEngines: boolean;
   readonly logDir: string;
+  /** Of each engine's log: the size at which it is rotated, and how many files there are in all. */
+  readonly logBounds: { readonly fileBytes: number; readonly files: number };
+  /** Requests without progress for so long are a stall; 0: never. */
+  readonly stallMs: number;
+  /** `oom_score_adj` of engines, when it was written. */
+  readonly oomScoreAdj?: number;
   readonly stateDir: string;
 }
 
@@ -130,6 +142,24 @@ export interface ModelSettings extends ModelSpec {
   readonly decodeReplicas?: number;
 }
 
+/** How an engine that is loaded on demand stands to the others. */
+export interface EngineOnDemand {
+  readonly group?: SwapGroup;
+  /** GPUs that it fills; empty: none are known. */
+  readonly gpus: readonly number[];
+  /** 0: not counted. */
+  readonly memoryBytes: number;
+  /** Its place in the order in which models are loaded at the start; undefined: with its first request. */
+  readonly preload?: number;
+}
+
+/** `[swap]` as the agent takes it; what the router takes is `RouterSettings.loadWait`. */
+export interface SwapSettings {
+  readonly minResidencyMs: number;
+  /** Undefined: no budget. */
+  readonly memoryBytes?: number;
+}
+
 /** One engine, with all that `Engine.launch()` needs besides the engine object itself. */
 export interface EngineSettings {
   /** `[[engines]].node_id`, else the agent's (with the engine's index from the second on). */
@@ -149,10 +179,25 @@ export interface EngineSettings {
   readonly blockTokens?: number;
   readonly readyTimeoutMs: number;
   readonly drainGraceMs: number;
+  readonly stallMs: number;
+  /** What the user wrote into its environment; wins over what is rendered. */
+  readonly env: Readonly<Record<string, EnvValue>>;
+  /** Which variables of cgn's own environment it gets: all, the usual few, or those and the named ones (`HF_*`). */
+  readonly inheritEnv: boolean | readonly string[];
+  /** URLs of the engines of this host that are started before it and stopped after it. */
+  readonly startAfter: readonly string[];
+  /** Other engines with this flag may have its GPUs. */
+  readonly shareGpus: boolean;
   readonly commandTemplate?: readonly string[];
   readonly group?: string;
   readonly ttlMs?: number;
-  readonly preload: boolean;
+  /** Undefined unless written. */
+  readonly preload?: boolean;
+  readonly memoryBytes?: number;
+  /** Where it stands in the file: problems with it are told there. */
+  readonly path: KeyPath;
+  /** It is loaded when requests wait for it. Absent: it runs as long as its agent does. */
+  readonly onDemand?: EngineOnDemand;
   /** Where an adopted engine publishes KV events, when that was written; otherwise it is asked. */
   readonly kvEvents?: { readonly endpoint: string; readonly replay?: string };
 }

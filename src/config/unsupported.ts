@@ -2,7 +2,7 @@ import type { KvOffload } from "../core/kv-offload.ts";
 import type { KeyPath } from "./key-path.ts";
 import { isTable } from "./layers.ts";
 import { isWritten, type LoadContext, originOf, report } from "./load-context.ts";
-import { isGiven, isOn, NOT_YET, NOT_YET_PER_ENGINE, NOT_YET_PER_MODEL, type Unsupported } from "./not-yet.ts";
+import { isGiven, isOn, NOT_YET, NOT_YET_PER_MODEL, type Unsupported } from "./not-yet.ts";
 import { at } from "./problems.ts";
 
 const RULES: readonly Unsupported[] = [
@@ -85,13 +85,11 @@ const PER_MODEL: readonly Unsupported[] = [
 
 /** Note every written key that asks for what cgn does not do, each once, with what to set instead. */
 export function warnUnsupported(ctx: LoadContext, offloads: readonly KvOffload[]): void {
-  const { models, engines } = ctx.layers.tree;
+  const { models } = ctx.layers.tree;
   for (const rule of [...RULES, ...NOT_YET]) warn(ctx, rule.path, rule);
   for (const name of Object.keys(isTable(models) ? models : {})) {
     for (const rule of [...PER_MODEL, ...NOT_YET_PER_MODEL]) warn(ctx, ["models", name, ...rule.path], rule);
   }
-  const entries: KeyPath[] = [["engine"], ...(Array.isArray(engines) ? engines.map((_, n) => ["engines", n]) : [])];
-  for (const entry of entries) for (const rule of NOT_YET_PER_ENGINE) warn(ctx, [...entry, ...rule.path], rule);
   warnBlockStore(ctx, offloads);
 }
 

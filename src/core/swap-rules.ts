@@ -48,7 +48,7 @@ export function mustLeave(loader: Placed, resident: Placed): boolean {
 }
 
 /** Can the two not be loaded at once, in whichever order? */
-export function excludes(a: Placed, b: Placed, rules: Pick<SwapRules, "memoryBytes">): boolean {
+export function excludes(a: Placed, b: Placed, rules: { readonly memoryBytes?: number }): boolean {
   const tooLarge = rules.memoryBytes !== undefined && a.memoryBytes + b.memoryBytes > rules.memoryBytes;
   return mustLeave(a, b) || mustLeave(b, a) || (tooLarge && a.model !== b.model);
 }
