@@ -17,6 +17,8 @@ export interface Exchange {
   readonly startedMs: number;
   /** The client went away before its answer ended. */
   left: boolean;
+  /** Its answer has begun as an event stream, with nothing but comments: errors are events from here on. */
+  opened: boolean;
   /** Called when it does; whoever holds the request sets what must be cut. */
   onLeft: (() => void) | undefined;
 }
@@ -45,6 +47,7 @@ export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number)
     ...endpointSpelling(read, raw),
     startedMs: nowMs,
     left: false,
+    opened: false,
     onLeft: undefined,
   };
   res.on("close", () => {

@@ -58,6 +58,7 @@ export async function adoptEngine(
   const blocks = await text(probe.blockTokens?.path);
   const blockTokens = blocks === undefined ? undefined : probe.blockTokens?.parse(blocks);
   const base = unknownWorker(spec);
+  const [kv, ...ranks] = spec.kv === undefined ? await toldSources(spec, engine, text) : [];
   const told = Object.keys(spec.tokenizer).length > 0 ? undefined : await text(probe.tokenizer?.path);
   return {
     ...base,
@@ -65,7 +66,8 @@ export async function adoptEngine(
     kind: engine.kind,
     traits: engine.traits,
     models,
-    kv: spec.kv ?? (await toldSource(spec, engine, text)) ?? base.kv,
+    kv: spec.kv ?? kv ?? base.kv,
+    ...(spec.kv === undefined && ranks.length > 0 ? { ranks } : {}),
     reason: "",
     ...upstreamName(spec, served),
     ...(blockTokens === undefined ? {} : { blockTokens }),
@@ -97,13 +99,14 @@ async function identifyEngine(spec: EngineSpec, engines: readonly Engine[], ask:
   return named("openai_compat");
 }
 
-async function toldSource(
+/** One source a data-parallel rank. */
+async function toldSources(
   spec: EngineSpec,
   { probe }: Engine,
   text: (path: string | undefined) => Promise<string | undefined>,
-): Promise<KvSource | undefined> {
+): Promise<readonly KvSource[]> {
   const body = await text(probe.kvSources?.path);
-  return body === undefined ? undefined : probe.kvSources?.parse(body, new URL(spec.url).hostname)[0];
+  return body === undefined ? [] : (probe.kvSources?.parse(body, new URL(spec.url).hostname) ?? []);
 }
 
 /** Clients say the spec's name, the engine wants its own where it knows only that. */

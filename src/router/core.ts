@@ -5,11 +5,13 @@ import type { Upstreams } from "../http/upstream.ts";
 import type { Admissions } from "./admit.ts";
 import type { Chooser } from "./choose.ts";
 import type { DecisionLog } from "./decisions.ts";
+import type { DemandReport } from "./demand-report.ts";
 import type { Fleet } from "./fleet.ts";
 import type { Learning } from "./learning.ts";
 import type { LoadBook } from "./load.ts";
 import type { RendererSource } from "./render.ts";
 import type { RouterMetrics } from "./router-metrics.ts";
+import type { WaitRoom } from "./wait-room.ts";
 
 /** The part of `[router]` that the request path reads. */
 export interface PathSettings {
@@ -26,6 +28,9 @@ export interface RouterCore {
   readonly loads: LoadBook;
   readonly learning: Learning;
   readonly chooser: Chooser;
+  /** Requests whose model is being loaded. */
+  readonly waits: WaitRoom;
+  readonly demand: DemandReport | undefined;
   readonly admissions: Admissions;
   readonly upstreams: Upstreams;
   readonly decisions: DecisionLog;

@@ -1,6 +1,7 @@
 import type { RouterSettings } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
+import type { ModelLoader } from "../core/model-loader.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
 import { declaredTooLarge } from "../http/body.ts";
@@ -15,6 +16,7 @@ import { createAdmin } from "./admin.ts";
 import { Admissions } from "./admit.ts";
 import type { RouterCore } from "./core.ts";
 import { DecisionLog } from "./decisions.ts";
+import { DemandReport } from "./demand-report.ts";
 import { Fleet } from "./fleet.ts";
 import { Learning } from "./learning.ts";
 import { LoadBook } from "./load.ts";
@@ -22,12 +24,13 @@ import type { RendererSource } from "./render.ts";
 import { serve } from "./router.ts";
 import { RouterMetrics } from "./router-metrics.ts";
 import type { AdminExtras } from "./status.ts";
+import { WaitRoom } from "./wait-room.ts";
 
 /** What a router is made of. `settings` needs only the keys that it reads. */
 export interface RouterOptions {
   readonly settings: Pick<
     RouterSettings,
-    "listenHttp" | "listenAdmin" | "nodeId" | "policy" | "maxBodyBytes" | "scoreWeights" | "admission"
+    "listenHttp" | "listenAdmin" | "nodeId" | "policy" | "maxBodyBytes" | "scoreWeights" | "admission" | "loadWait"
   >;
   readonly directory: WorkerDirectory;
   readonly knowledge: PrefixKnowledge;
@@ -36,6 +39,8 @@ export interface RouterOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly timeouts?: UpstreamTimeouts;
+  /** Who loads models that requests wait for; without one nobody waits. */
+  readonly loader?: ModelLoader;
   /** More that the admin port shows, from parts the router does not know. */
   readonly extras?: AdminExtras;
 }
@@ -113,6 +118,7 @@ export function createRouter(options: RouterOptions): Router {
       await http?.close(0);
       await admin?.close(0);
       core.fleet.close();
+      core.demand?.close();
       await core.upstreams.close();
     },
     get address() {
@@ -147,8 +153,28 @@ function createCore(options: RouterOptions): RouterCore {
       metrics.forget(id);
     }
     admissions.wake();
+    waits.wake();
+    demand?.changed();
     warm();
   });
+  const { maxQueue } = settings.admission;
+  const limits =
+    options.loader === undefined
+      ? undefined
+      : { ...settings.loadWait, ...(maxQueue === undefined ? {} : { maxWaiting: maxQueue }) };
+  const waits = new WaitRoom(fleet, limits, clock, () => demand?.changed());
+  const demand =
+    options.loader === undefined
+      ? undefined
+      : new DemandReport({
+          fleet,
+          loads,
+          clock,
+          loader: options.loader,
+          router: settings.nodeId,
+          demand: () => waits.demand(),
+        });
+  demand?.changed();
   // Templates are loaded before the first request wants them; nothing waits for them here.
   const warm = (): void => {
     for (const model of fleet.models()) void options.renderers.get(fleet.group(model)!);
@@ -178,6 +204,8 @@ function createCore(options: RouterOptions): RouterCore {
       perReplica: settings.admission.maxConcurrentPerReplica,
       ttftSloMs: settings.admission.ttftSloMs,
     },
+    waits,
+    demand,
     admissions,
     upstreams,
     decisions: new DecisionLog(),

@@ -1,6 +1,6 @@
 import { CgnError } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
-import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
+import { holdsNothing, type WorkerDirectory, type WorkerInfo } from "../core/worker.ts";
 
 /** The workers of one model. */
 export interface ModelGroup {
@@ -67,11 +67,20 @@ export class Fleet {
 
   /** Why a worker takes no new requests; undefined when it does. */
   whyNot(worker: WorkerInfo): string | undefined {
-    const mark = this.#marks.get(worker.id) ?? this.#marks.get(worker.node);
+    const mark = this.#markOf(worker);
     if (mark !== undefined) return `${mark} by an operator`;
     if (worker.state !== "ready") return worker.reason === "" ? worker.state : `${worker.state}: ${worker.reason}`;
     if (worker.role !== "both") return `serves only ${worker.role}, and disaggregated requests are not routed yet`;
     return undefined;
+  }
+
+  /** Will one of the group's workers be loaded when requests wait for it? */
+  isLoadable({ workers }: ModelGroup): boolean {
+    return workers.some((w) => w.onDemand === true && w.role === "both" && this.#markOf(w) === undefined);
+  }
+
+  #markOf(worker: WorkerInfo): Mark | undefined {
+    return this.#marks.get(worker.id) ?? this.#marks.get(worker.node);
   }
 
   /** Set or clear the mark of a worker, or of all workers of a node. @returns how many workers are meant, 0: no such id */
@@ -98,7 +107,9 @@ export class Fleet {
       const next = now.get(old.id);
       if (next === undefined) this.#onLost(old, "the engine was taken out");
       else if (next.epoch !== old.epoch) this.#onLost(old, "the engine was restarted");
-      else if (next.state === "down" && old.state !== "down") this.#onLost(old, `the engine is down: ${next.reason}`);
+      else if (holdsNothing(next.state) && !holdsNothing(old.state)) {
+        this.#onLost(old, `the engine is ${next.state}: ${next.reason}`);
+      }
     }
     this.#onChange();
   }

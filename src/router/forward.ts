@@ -47,9 +47,16 @@ export function forwardPlan(
   if (fold) edits["stream"] = "true";
   if (fold || dropUsage)
     edits["stream_options"] = textOf("stream_options", { ...streamOptions(json), include_usage: true });
-  const edited = json !== undefined && Object.keys(edits).length > 0;
-  const headers = forwardRequestHeaders(exchange.req.rawHeaders, (name) => isOurs(name, subject));
+  const { rankHeader, rankMember } = worker.rank === undefined ? {} : worker.traits;
+  const rank = String(worker.rank?.index ?? 0);
+  if (rankMember !== undefined) edits[rankMember] = rank;
+  const headers = forwardRequestHeaders(
+    exchange.req.rawHeaders,
+    (name) => isOurs(name, subject) || name === rankHeader,
+  );
   headers.push("x-request-id", exchange.id);
+  if (rankHeader !== undefined) headers.push(rankHeader, rank);
+  const edited = json !== undefined && Object.keys(edits).length > 0;
   return {
     request: {
       method: exchange.method,

@@ -1,10 +1,10 @@
 import { CgnError } from "../core/errors.ts";
-import { sendError } from "../http/error-body.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
 import type { Exchange } from "./accept.ts";
 import type { Choice } from "./choose.ts";
 import type { RouterCore } from "./core.ts";
 import type { DecisionRecord } from "./decisions.ts";
+import { answerError, answerInStream } from "./opened-stream.ts";
 import type { LegEnd } from "./sinks.ts";
 
 /** No other worker may try: send the engine's own answer where it gave one, else say what failed. */
@@ -23,7 +23,9 @@ export function giveUp(
   record.outcome = { result: "upstream_error", status, error: error.message, totalMs };
   core.metrics.ended(record.model, "upstream_error", { totalMs, firstMs: totalMs });
   if (held === undefined) {
-    sendError(res, error, { "x-request-id": exchange.id, "x-cgn-node": choice.worker.node });
+    answerError(exchange, error, { "x-request-id": exchange.id, "x-cgn-node": choice.worker.node });
+  } else if (exchange.opened) {
+    answerInStream(exchange, held.status, held.body);
   } else {
     res.writeHead(held.status, { ...held.headers, "content-length": String(held.body.length) });
     res.end(held.body);

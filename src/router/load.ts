@@ -13,6 +13,8 @@ export class WorkerLoad {
   inFlight = 0;
   queuedTokens = 0;
   streams = 0;
+  /** Requests that it was ever given. */
+  uses = 0;
   readonly legs = new Set<Leg>();
   #placed = 0;
   #placedAtMs = 0;
@@ -43,6 +45,7 @@ export class Booking {
     this.#load = load;
     this.#tokens = uncachedTokens;
     load.inFlight++;
+    load.uses++;
     load.queuedTokens += uncachedTokens;
     load.place(uncachedTokens, nowMs);
   }

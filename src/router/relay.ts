@@ -5,6 +5,7 @@ import type { UpstreamFailure } from "../http/upstream-failure.ts";
 import type { Exchange } from "./accept.ts";
 import type { AnswerFacts } from "./answer.ts";
 import type { Leg } from "./load.ts";
+import { OpenedSink } from "./opened-stream.ts";
 import { FoldSink, type LegEnd, RawSink, type Sink, type SinkContext, StreamSink, WholeSink } from "./sinks.ts";
 
 /** What the relay of one leg needs besides the network. */
@@ -76,6 +77,7 @@ export class Relay implements UpstreamHandler, Leg {
     const context: SinkContext = {
       ...this.#plan,
       res: exchange.res,
+      opened: exchange.opened,
       status,
       headers: { ...forwardResponseHeaders(passed), ...own },
       onFirst: () => this.#first(),
@@ -88,6 +90,8 @@ export class Relay implements UpstreamHandler, Leg {
       const sink = new StreamSink(context);
       this.#sink = sink;
       this.#cancelCommit = clock.after(COMMIT_MS, () => sink.commit());
+    } else if (exchange.opened) {
+      this.#sink = new OpenedSink(context, (body) => isRetryable(status, body));
     } else if (headers["content-length"] !== undefined || type.startsWith("application/json") || status >= 400) {
       this.#sink = new WholeSink(context, (body) => isRetryable(status, body));
     } else {

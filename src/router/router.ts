@@ -2,19 +2,19 @@ import { CgnError, CODES, toCgnError } from "../core/errors.ts";
 import type { MatchQuery } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import { discardBody, readBody } from "../http/body.ts";
-import { sendError } from "../http/error-body.ts";
 import type { Exchange } from "./accept.ts";
 import { noFacts } from "./answer.ts";
 import { type Choice, chooseAndBook, type Question } from "./choose.ts";
 import type { RouterCore } from "./core.ts";
 import type { DecisionRecord } from "./decisions.ts";
 import { findEndpoint } from "./endpoints.ts";
-import { findGroup, noWorker } from "./fleet.ts";
+import { noWorker } from "./fleet.ts";
 import { type ForwardPlan, forwardPlan, Retries } from "./forward.ts";
 import { giveUp } from "./give-up.ts";
 import { identify, type Subject } from "./identify.ts";
 import { match } from "./match.ts";
 import { answerModels } from "./models.ts";
+import { answerError } from "./opened-stream.ts";
 import { type ReadRequest, read } from "./read.ts";
 import { Relay } from "./relay.ts";
 import { type Prompt, render } from "./render.ts";
@@ -40,7 +40,11 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     const query = /\?(.*)$/s.exec(exchange.target ?? "")?.[1] ?? "";
     const pendingRequest = read(endpoint, body, exchange.req.headers["content-type"], query);
     const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest;
-    const group = findGroup(core.fleet, request.model ?? onlyModel(core));
+    const wanted = request.model ?? onlyModel(core);
+    // Only names that exist become labels of metrics.
+    model = core.fleet.group(wanted)?.model ?? "";
+    const pendingGroup = core.waits.ready(wanted, exchange, request.stream);
+    const group = pendingGroup instanceof Promise ? await pendingGroup : pendingGroup;
     model = group.model;
     const pending = core.admissions.admit(model, () => core.fleet.group(group.model)?.ready.length ?? 0, exchange);
     const admission = pending instanceof Promise ? await pending : pending;
@@ -60,7 +64,9 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
 async function route(core: RouterCore, exchange: Exchange, subject: Subject, request: ReadRequest): Promise<void> {
   const startedMs = core.clock.now();
   const model = request.model ?? "";
-  const pendingRenderer = core.renderers.get(findGroup(core.fleet, model));
+  const pendingGroup = core.waits.ready(model, exchange, request.stream);
+  const group = pendingGroup instanceof Promise ? await pendingGroup : pendingGroup;
+  const pendingRenderer = core.renderers.get(group);
   const renderer = pendingRenderer instanceof Promise ? await pendingRenderer : pendingRenderer;
   const prompt = render(request, renderer, core.log);
   const query = prompt.bytes === undefined ? undefined : { model, root: request.root, prompt: prompt.bytes };
@@ -95,8 +101,12 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
   let only: WorkerInfo | undefined;
   for (;;) {
     if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left before its request was sent", {});
+    const all = core.waits.ready(model, exchange, request.stream);
+    if (all instanceof Promise) {
+      await all;
+      continue;
+    }
     // From here to the booking nothing waits: the group is the one of this very moment.
-    const all = findGroup(core.fleet, model);
     const same = all.ready.filter((worker) => worker.id === only?.id);
     const group = same.length === 0 ? all : { ...all, ready: same };
     const choice = chooseAndBook(core.chooser, group, question, retries.tried);
@@ -266,7 +276,7 @@ function noteFailure(core: RouterCore, exchange: Exchange, record: DecisionRecor
 
 /** Answer an error of the router's own, and count it. */
 function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown): void {
-  const { req, res } = exchange;
+  const { req } = exchange;
   const error = toCgnError(e);
   if (error.code === "BUG")
     core.log.error("A request met a fault of the router", {
@@ -276,6 +286,6 @@ function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown)
     });
   core.metrics.refused(model, error);
   if (error.code === "CALLER_LEFT") return;
-  sendError(res, error, { "x-request-id": exchange.id });
+  answerError(exchange, error, { "x-request-id": exchange.id });
   if (!req.complete) discardBody(req, DISCARD_BYTES);
 }

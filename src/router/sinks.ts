@@ -33,6 +33,8 @@ export interface Sink {
 /** What all sinks of one leg share. */
 export interface SinkContext {
   readonly res: ServerResponse;
+  /** The client's stream has begun, with nothing but comments: another worker may still answer. */
+  readonly opened: boolean;
   readonly status: number;
   /** As they go to the client, the router's own included. */
   readonly headers: ResponseHeaders;
@@ -118,7 +120,7 @@ export class StreamSink implements Sink {
   }
 
   fail(failure: UpstreamFailure): LegEnd {
-    if (!this.#started && !this.#c.res.headersSent) return { type: "retry", failure };
+    if (!this.#started && (this.#c.opened || !this.#c.res.headersSent)) return { type: "retry", failure };
     // What is left of an event would make the error unreadable.
     this.#splitter.flush();
     this.#c.res.end(errorEvent(failure));

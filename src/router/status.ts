@@ -26,7 +26,8 @@ export function readiness(core: RouterCore, draining: boolean): Readiness {
     if (why !== undefined) notReady[worker.id] = why;
   }
   return {
-    ready: !draining && groups.some((group) => group.ready.length > 0),
+    // A model that is loaded when it is wanted is as good as ready.
+    ready: !draining && groups.some((group) => group.ready.length > 0 || core.waits.wouldWait(group)),
     draining,
     models: Object.fromEntries(groups.map((g) => [g.model, { ready: g.ready.length, workers: g.workers.length }])),
     notReady,
@@ -54,6 +55,7 @@ function modelStatus(core: RouterCore, model: string, extras: AdminExtras | unde
     ready: group?.ready.length ?? 0,
     running: core.admissions.running(model),
     queued: core.admissions.queued(model),
+    waitingForLoad: core.waits.waiting(model),
     bytesPerToken: core.learning.ratio(model, true).bytesPerToken(),
     ...(problem === undefined ? {} : { problem }),
   };
@@ -73,6 +75,7 @@ function workerStatus(core: RouterCore, worker: WorkerInfo): object {
     reason: worker.reason,
     epoch: worker.epoch,
     takesRequests: takes === undefined,
+    ...(worker.onDemand === true ? { onDemand: true } : {}),
     ...(takes === undefined ? {} : { whyNot: takes }),
     ...(worker.blockTokens === undefined ? {} : { blockTokens: worker.blockTokens }),
     kv: worker.kv.type,

@@ -2,6 +2,7 @@ import { createMemoryDirectory, type MemoryDirectory } from "../../cluster/memor
 import type { Clock } from "../../core/clock.ts";
 import { nodeId, workerId } from "../../core/ids.ts";
 import { SILENT_LOG } from "../../core/log.ts";
+import type { ModelLoader } from "../../core/model-loader.ts";
 import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../../core/worker.ts";
 import type { UpstreamTimeouts } from "../../http/upstream.ts";
@@ -84,6 +85,7 @@ export async function startTestRouter(
   workers: readonly WorkerInfo[],
   settings: Partial<RouterOptions["settings"]> = {},
   timeouts?: UpstreamTimeouts,
+  loader?: ModelLoader,
 ): Promise<TestRouter> {
   const directory = createMemoryDirectory(workers);
   const knowledge = scriptedKnowledge();
@@ -96,6 +98,7 @@ export async function startTestRouter(
       maxBodyBytes: 64 * 1024,
       scoreWeights: { kv: 0.55, load: 0.25, power: 0.1, capacity: 0.1 },
       admission: {},
+      loadWait: { timeoutMs: 10_000, keepAliveMs: 5_000 },
       ...settings,
     },
     directory,
@@ -105,6 +108,7 @@ export async function startTestRouter(
     log: SILENT_LOG,
     metrics: createMetrics({ processMetrics: false }),
     ...(timeouts === undefined ? {} : { timeouts }),
+    ...(loader === undefined ? {} : { loader }),
   });
   await router.start();
   const at = ({ host, port }: { host: string; port: number }) => `http://${host}:${port}`;
