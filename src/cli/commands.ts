@@ -11,6 +11,7 @@ import { kvStatsCommand } from "./kv-stats.ts";
 import { kvVerifyCommand } from "./kv-verify.ts";
 import { kvcachedCommand } from "./kvcached.ts";
 import { logsCommand } from "./logs.ts";
+import { recipeListCommand, recipeShowCommand, recipeUpCommand } from "./recipe.ts";
 import { renderCommand } from "./render.ts";
 import { routerCommand } from "./router.ts";
 import { simCommand } from "./sim.ts";
@@ -24,6 +25,9 @@ export const COMMANDS: readonly Command[] = [
   configExplainCommand,
   renderCommand,
   tableCommand,
+  recipeListCommand,
+  recipeShowCommand,
+  recipeUpCommand,
   upCommand,
   agentCommand,
   logsCommand,
@@ -41,5 +45,6 @@ export const COMMANDS: readonly Command[] = [
 /** What stands beside a command that only groups others. */
 export const COMMAND_GROUPS: Readonly<Record<string, string>> = {
   config: "look into a configuration",
+  recipe: "configurations that come with cgn",
   kv: "ask and check the prefix index",
 };

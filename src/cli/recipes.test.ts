@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import { isCgnError } from "../core/errors.ts";
+import { findRecipe, listRecipes, type Recipe } from "./recipes.ts";
+
+const named = (...names: string[]): Recipe[] => names.map((name) => ({ name, path: `/x/${name}.toml`, about: "" }));
+const SOME = named("a/vllm/none", "a/vllm/lmcache", "a/sglang/none", "b/vllm/pair/prefill-host");
+
+function refusal(work: () => unknown): string {
+  try {
+    work();
+  } catch (e) {
+    if (isCgnError(e, "BAD_INVOCATION")) return e.message;
+    throw e;
+  }
+  throw new Error("Expected a refusal");
+}
+
+describe("findRecipe", () => {
+  it("findRecipe() takes a name, with .toml too, or parts that only one has", () => {
+    expect(findRecipe("a/vllm/none", SOME).name).toBe("a/vllm/none");
+    expect(findRecipe("a/vllm/none.toml", SOME).name).toBe("a/vllm/none");
+    expect(findRecipe("sglang", SOME).name).toBe("a/sglang/none");
+    expect(findRecipe("b/prefill-host", SOME).name).toBe("b/vllm/pair/prefill-host");
+  });
+
+  it("findRecipe() names all that fit, or the nearest", () => {
+    expect(refusal(() => findRecipe("a/none", SOME))).toMatch(/2 fit\. Choose one: a\/vllm\/none, a\/sglang\/none$/);
+    expect(refusal(() => findRecipe("a/vllm/lmcash", SOME))).toMatch(/Choose one: a\/vllm\/lmcache,/);
+  });
+});
+
+describe("listRecipes", () => {
+  it("listRecipes() finds a line about each, and the models that people ask for", () => {
+    const recipes = listRecipes();
+    expect(recipes.filter(({ about }) => about.length < 20)).toEqual([]);
+    const models = new Set(recipes.map(({ name }) => name.split("/")[0]));
+    for (const family of ["llama-3", "qwen3", "gpt-oss", "deepseek"]) {
+      expect([...models].filter((model) => model!.startsWith(family)).length).toBeGreaterThan(0);
+    }
+    for (const offload of ["none", "nixl", "lmcache", "hicache", "kvbm", "two-hosts"]) {
+      expect(recipes.filter(({ name }) => name.includes(offload)).length).toBeGreaterThan(0);
+    }
+  });
+});
