@@ -1,7 +1,9 @@
+import { engineNeeds } from "../config/plan.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { WorkerInfo, WorkerState } from "../core/worker.ts";
+import { findInHubCache } from "../modelfiles/hub-cache.ts";
 import type { StateName } from "../process/lifecycle.ts";
-import { type PlanSupervisor, supervisePlan } from "../process/plan-supervisor.ts";
+import { type PlanSpec, type PlanSupervisor, supervisePlan } from "../process/plan-supervisor.ts";
 import type { ProcessStatus } from "../process/process-spec.ts";
 import type { EngineDeps } from "./engine-deps.ts";
 import type { ManagedEngine } from "./engine-keeper.ts";
@@ -48,6 +50,7 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
       verdict: engine.probe.ready.verdict,
       drainGraceMs: settings.drainGraceMs,
       drained: idle,
+      preflight: preflightOf(deps, plan),
       env: deps.env,
       logDir: agent.logDir,
       ...(deps.probeUrl === undefined ? {} : { probeUrl: deps.probeUrl }),
@@ -124,6 +127,12 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
     status,
     ...(apiKey === undefined ? {} : { apiKey }),
   };
+}
+
+/** What the launch needs of this host, where the engine says it. */
+function preflightOf({ settings, engine }: EngineDeps, plan: LaunchPlan): NonNullable<PlanSpec["preflight"]> {
+  const needs = engineNeeds(settings, plan, engine);
+  return { findInHub: findInHubCache, ...(needs === undefined ? {} : { needs }) };
 }
 
 function reasonOf({ at, reason }: ProcessStatus): string {

@@ -1,6 +1,8 @@
+import type { HostNeeds, Peering } from "../core/host-needs.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { Announcement, Engine, LaunchInput } from "../engines/engine.ts";
 import { findEngine } from "../engines/registry.ts";
+import { withEnv } from "./plan-env.ts";
 import type { EngineSettings } from "./settings.ts";
 
 /** What an engine's `launch()` and `announce()` take, from its settings. */
@@ -27,7 +29,25 @@ export function launchInput(settings: EngineSettings): LaunchInput<unknown> {
  * @throws CgnError CONFIG_INVALID for options that contradict each other
  */
 export function planEngine(settings: EngineSettings, engine: Engine = findEngine(settings.kind)): LaunchPlan {
-  return settings.spawn ? engine.launch(launchInput(settings)) : adoptedPlan(settings, engine);
+  return settings.spawn ? withEnv(engine.launch(launchInput(settings)), settings.env) : adoptedPlan(settings, engine);
+}
+
+/** What a spawned engine needs of its host; undefined for one that somebody else runs. */
+export function engineNeeds(
+  settings: EngineSettings,
+  plan: LaunchPlan,
+  engine: Engine = findEngine(settings.kind),
+): HostNeeds | undefined {
+  return settings.spawn ? engine.needs?.(launchInput(settings), plan) : undefined;
+}
+
+/** What must agree with the engine at the other end of a hand-over. */
+export function enginePeering(
+  settings: EngineSettings,
+  plan: LaunchPlan,
+  engine: Engine = findEngine(settings.kind),
+): Peering | undefined {
+  return settings.spawn ? engine.peering?.(launchInput(settings), plan) : undefined;
 }
 
 function adoptedPlan(settings: EngineSettings, engine: Engine): LaunchPlan {
@@ -70,7 +90,7 @@ export function announceEngine(settings: EngineSettings, engine: Engine = findEn
   const said = engine.announce(launchInput(settings));
   if (settings.spawn) return said;
   const { kvEvents } = settings;
-  const { blockTokens, ...rest } = said;
+  const { blockTokens, ranks, ...rest } = said;
   return {
     ...rest,
     ...(settings.blockTokens === undefined ? {} : { blockTokens: settings.blockTokens }),

@@ -61,7 +61,8 @@ export const FINDINGS = {
   },
   "host-memory": {
     error: "NOT_SUPPORTED",
-    about: "The offload caches (and models in memory) of this file's engines need more memory than the host, or its cgroup, has",
+    about:
+      "The offload caches (and models in memory) of this file's engines need more memory than the host, or its cgroup, has",
     mend: "Lower the sizes, or give the container more memory",
   },
   "shared-memory": {
@@ -81,12 +82,14 @@ export const FINDINGS = {
   },
   "model-missing": {
     error: "MODEL_NOT_FOUND",
-    about: "The model's file or folder is not there or cannot be read, or a hub model is not downloaded and the hub is off",
+    about:
+      "The model's file or folder is not there or cannot be read, or a hub model is not downloaded and the hub is off",
     mend: 'Correct `[models."NAME"].path`, or download it',
   },
   "model-incomplete": {
     error: "MODEL_NOT_FOUND",
-    about: "The model's folder has no `config.json` or no weights, or its weights are Git LFS pointers or half a download",
+    about:
+      "The model's folder has no `config.json` or no weights, or its weights are Git LFS pointers or half a download",
     mend: "Download it again in full",
   },
   "model-not-downloaded": {
@@ -126,7 +129,8 @@ export const FINDINGS = {
   },
   "pair-engine": {
     error: "CONFIG_INVALID",
-    about: "Prefill and decode engines of one model are of different kinds, or have no partner, or hand over by different means",
+    about:
+      "Prefill and decode engines of one model are of different kinds, or have no partner, or hand over by different means",
     mend: "Use the same engine, kind and `kv_offload` family on both sides",
   },
   "pair-model": {

@@ -34,6 +34,10 @@ export interface MemoryNeed {
 /** A folder that a cache on disk fills. */
 export interface DiskNeed {
   readonly dir: string;
+  /** A variable of the environment that names the folder (or several, with commas), when it is set. */
+  readonly variable?: string;
+  /** `dir` is below the temporary folder. */
+  readonly inTemp?: boolean;
   /** 0: only writable. */
   readonly bytes: number;
   readonly what: string;
@@ -48,6 +52,8 @@ export interface GpuNeed {
   readonly indices?: readonly number[];
   /** Share of a GPU's memory that weights and KV may take together, 0 to 1. */
   readonly memoryShare: number;
+  /** A variable that makes the engine compute on the CPU whatever its build: none is needed then. */
+  readonly unless?: { readonly name: string; readonly value: string };
   readonly keys: readonly string[];
 }
 

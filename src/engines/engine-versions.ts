@@ -1,3 +1,4 @@
+import type { PlanReason, PlanWarning } from "../core/launch-plan.ts";
 import { compareVersions, inRange, isVersion } from "../core/version.ts";
 
 /**
@@ -33,4 +34,30 @@ export function renderedFor(found: string | undefined, versions: EngineVersions)
   if (inRange(found, versions.range)) return { version: found, how: "known" };
   const newer = compareVersions(found, versions.newest) > 0;
   return { version: newer ? versions.newest : found, how: "outside" };
+}
+
+/** The lower end of the range, as a plan's requirement says it. */
+export const lowestOf = ({ range }: EngineVersions): string => range.split(" ")[0] ?? "";
+
+/** What a plan says about the version that it was rendered for: nothing when that one is installed. */
+export function versionPart(
+  name: string,
+  found: string | undefined,
+  versions: EngineVersions,
+): { warnings: PlanWarning[]; reasons: PlanReason[] } {
+  const { version, how } = renderedFor(found, versions);
+  const source = `cgn's versions of ${name}: ${versions.range}`;
+  if (how === "known") {
+    return { warnings: [], reasons: [{ arg: "(version)", why: `Rendered for ${name} ${version}`, source }] };
+  }
+  if (how === "assumed") {
+    const why = `Rendered for ${name} ${version}, the newest that is known: what is installed was not asked or not found`;
+    return { warnings: [], reasons: [{ arg: "(version)", why, source }] };
+  }
+  const message = `${name} ${found} is not among the versions that cgn knows (${versions.range}); its command is rendered as for ${version}`;
+  const remedy = `Install one of them, or say with --engine-version for which one to render`;
+  return {
+    warnings: [{ code: "engine-version", message, remedy }],
+    reasons: [{ arg: "(version)", why: message, source }],
+  };
 }

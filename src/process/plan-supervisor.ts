@@ -2,11 +2,12 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { CgnError } from "../core/errors.ts";
+import type { Finding } from "../core/findings.ts";
 import type { LaunchPlan, PlanFile, PlanSidecar } from "../core/launch-plan.ts";
 import type { Verdict } from "./health.ts";
 import type { Policy } from "./lifecycle.ts";
 import { DEFAULT_LOG_BOUNDS, type LogBounds } from "./log-bounds.ts";
-import { preflight, requireCommand } from "./preflight.ts";
+import { type PreflightInput, preflight, requireCommand } from "./preflight.ts";
 import { type HttpReply, probeHttp } from "./probe.ts";
 import type { ProcessSpec, ProcessStatus, SupervisorDeps } from "./process-spec.ts";
 import { resolveEnv } from "./secret-env.ts";
@@ -39,6 +40,8 @@ export interface PlanSpec {
   /** Folder of pid files: processes outlive the agent and are found again. Absent: guarded. */
   readonly keepIn?: string;
   readonly policy?: Partial<Policy>;
+  /** What the launch needs of this host besides its plan: looked at before each start. */
+  readonly preflight?: Pick<PreflightInput, "needs" | "findInHub">;
 }
 
 /** An engine and its sidecars. */
@@ -73,6 +76,16 @@ const POLICY: Omit<Policy, "readyMs" | "drainMs" | "graceMs"> = {
 /** A worker's id as part of a file name. */
 const fileNameOf = (name: string): string => name.replaceAll(/[^\w.-]+/g, "-");
 
+/** A warning is said once, not at each start. */
+function onceEach(say: (finding: Finding) => void): (finding: Finding) => void {
+  const said = new Set<string>();
+  return (finding) => {
+    if (said.has(finding.what)) return;
+    said.add(finding.what);
+    say(finding);
+  };
+}
+
 /** The file that a process's output goes to. */
 export const logFileOf = (logDir: string, name: string): string => join(logDir, `${fileNameOf(name)}.log`);
 
@@ -83,6 +96,7 @@ export const logFileOf = (logDir: string, name: string): string => join(logDir, 
 export function supervisePlan(spec: PlanSpec, deps: SupervisorDeps): PlanSupervisor {
   const { plan } = spec;
   const sidecars = plan.sidecars.map((sidecar) => superviseSidecar(spec, sidecar, deps));
+  const onWarning = onceEach(({ code, what, remedy }) => deps.log.warn(`${what}. ${remedy}`, { finding: code }));
   const heldPorts = new Set(plan.sidecars.map((sidecar) => sidecar.ready.tcpPort));
   const engine = new Supervisor(
     {
@@ -91,7 +105,7 @@ export function supervisePlan(spec: PlanSpec, deps: SupervisorDeps): PlanSupervi
       ownEnv: plan.env,
       env: () => resolveEnv(spec.env, plan.env),
       async prepare(env) {
-        await preflight({ name: spec.name, plan, env, heldPorts });
+        await preflight({ name: spec.name, plan, env, heldPorts, ...spec.preflight, onWarning });
         await writePlanFiles(plan.files);
         await startSidecars(sidecars);
       },

@@ -3,28 +3,63 @@ import { access, stat } from "node:fs/promises";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { CgnError } from "../core/errors.ts";
-import type { LaunchPlan, PlanPort } from "../core/launch-plan.ts";
+import { FINDINGS, type Finding } from "../core/findings.ts";
+import type { HostNeeds } from "../core/host-needs.ts";
+import type { LaunchPlan } from "../core/launch-plan.ts";
+import { launchFindings } from "./host/findings.ts";
+import { readHost } from "./host/read-host.ts";
+import { openedPorts, readLaunch } from "./host/read-launch.ts";
+import type { FindInHub } from "./host/read-model.ts";
 import { findPortHolder, isPortFree } from "./port-holder.ts";
 
 /** What a plan needs from this host before a process is made. */
 export interface PreflightInput {
   /** For the messages: the worker's id. */
   readonly name: string;
-  readonly plan: Pick<LaunchPlan, "argv" | "engine" | "model" | "ports" | "requires" | "url" | "role">;
+  readonly plan: LaunchPlan;
   /** The environment that the process will get. */
   readonly env: Readonly<Record<string, string>>;
   /** Ports that processes of ours hold rightly (a sidecar that runs on). */
   readonly heldPorts?: ReadonlySet<number>;
+  /** What the launch needs besides its plan (`Engine.needs()`). Left out: only program, files and ports are looked at. */
+  readonly needs?: HostNeeds;
+  readonly findInHub?: FindInHub;
+  /** What may be meant, and does not keep the engine from starting. */
+  readonly onWarning?: (finding: Finding) => void;
 }
 
 /**
- * Check what would make a start fail for sure, so that the message names the cause instead of an engine's traceback.
- * @throws CgnError ENGINE_NOT_FOUND, MODEL_NOT_FOUND or PORT_IN_USE
+ * Check what would make a start fail for sure, so that the message names the cause instead of an engine's traceback. Cheap: what
+ * a Python has is kept until it changes.
+ * @throws CgnError ENGINE_NOT_FOUND, MODEL_NOT_FOUND, PORT_IN_USE, or what `FINDINGS` names for what was found
  */
 export async function preflight(input: PreflightInput): Promise<void> {
   await requireCommand(input.name, input.plan.argv, input.env);
   await requireFiles(input);
   await requirePorts(input);
+  await requireHost(input);
+}
+
+async function requireHost({ name, plan, env, needs, findInHub = async () => undefined, onWarning }: PreflightInput) {
+  if (needs === undefined) return;
+  // Ports were looked at above, with patience for those that die.
+  const state = await readLaunch(needs, { ...plan, ports: [] }, { env, findInHub });
+  const findings = launchFindings({ name, needs, state }, await readHost(needs.gpu !== undefined));
+  const fatal = findings.find(({ severity }) => severity === "error");
+  if (fatal !== undefined) throw findingError(name, fatal, plan.model);
+  for (const finding of findings) onWarning?.(finding);
+}
+
+function findingError(name: string, { code, what, remedy, fix }: Finding, model: string): CgnError {
+  const details = {
+    engine: name,
+    finding: code,
+    model,
+    known: [],
+    problems: [],
+    ...(fix === undefined ? {} : { fix }),
+  };
+  return new CgnError(FINDINGS[code].error, `Cannot start ${name}: ${what}. ${remedy}`, details) as CgnError;
 }
 
 /** @throws CgnError ENGINE_NOT_FOUND when argv[0] is no executable file, looked up in PATH as `execvp` does. */
@@ -74,8 +109,8 @@ const exists = (file: string): Promise<boolean> =>
 
 async function requirePorts({ name, plan, heldPorts }: PreflightInput): Promise<void> {
   const host = new URL(plan.url).hostname.replace(/^\[|\]$/g, "");
-  for (const { portName, port } of plan.ports.flatMap(spread)) {
-    if (heldPorts?.has(port) || isDialed(portName, plan.role)) continue;
+  for (const { name: portName, port } of openedPorts(plan)) {
+    if (heldPorts?.has(port)) continue;
     const found = await waitForPort(host, port);
     if (found === "free") continue;
     const { holder } = found;
@@ -103,10 +138,3 @@ async function waitForPort(
     await setTimeout(LOOK_MS);
   }
 }
-
-function spread({ name, port, count = 1 }: PlanPort): { portName: string; port: number }[] {
-  return Array.from({ length: count }, (_, i) => ({ portName: name, port: port + i }));
-}
-
-/** A decode engine dials the prefill engine's bootstrap port; it opens all others in its plan itself. */
-const isDialed = (portName: string, role: LaunchPlan["role"]): boolean => portName === "bootstrap" && role === "decode";

@@ -14,6 +14,7 @@ import { type LlamaCppOptions, llamaCppSchema, modeOf } from "./llama-cpp-option
 import { llamaCppProbe } from "./llama-cpp-probe.ts";
 import { llamaHistory } from "./llama-cpp-slots.ts";
 import { llamaCppVariants } from "./llama-cpp-variants.ts";
+import { llamaCppNeeds } from "./requirements.ts";
 
 /**
  * llama-server: a wrong model name is ignored, a non-streaming request runs to its end when the client has left, and the
@@ -44,6 +45,7 @@ export const llamaCpp: Engine<LlamaCppOptions> = {
   cell: (offload, role) => noneOnlyCell("llama.cpp", offload, role),
   launch: launchLlamaCpp,
   announce,
+  needs: llamaCppNeeds,
   variants: llamaCppVariants,
   probe: llamaCppProbe,
   // Seen by /apply-template of llama-server (xllamacpp 2026.10). `--no-prefill-assistant` is not followed.

@@ -3,9 +3,11 @@ import type { LaunchPlan, PlanRequirement } from "../../core/launch-plan.ts";
 import { slotUrl } from "../address.ts";
 import { addressProblems, arg, composeArgs, userValue } from "../args.ts";
 import { type LaunchInput, modelTarget } from "../engine.ts";
+import { lowestOf, versionPart } from "../engine-versions.ts";
 import { tensorParallelWarnings } from "../none-only.ts";
 import type { MlxOptions } from "./mlx-options.ts";
 import { mlxProbe } from "./mlx-probe.ts";
+import { MLX_VERSIONS } from "./versions.ts";
 
 export type MlxInput = LaunchInput<MlxOptions>;
 
@@ -32,6 +34,7 @@ export function launchMlx(input: MlxInput): LaunchPlan {
     ...arg("--port", slot.port, "The engine's port; its own default is 8080", SOURCE),
   ];
   const composed = composeArgs(args, userArgs, { abbreviations: true });
+  const version = versionPart("mlx-lm", slot.engineVersion, MLX_VERSIONS);
   return {
     version: 1,
     engine: "mlx",
@@ -47,8 +50,8 @@ export function launchMlx(input: MlxInput): LaunchPlan {
     stop: { graceMs: GRACE_MS, drainsOnSigterm: false },
     sidecars: [],
     requires: requirements(input),
-    warnings: tensorParallelWarnings("mlx_lm server", model),
-    reasons: composed.reasons,
+    warnings: [...version.warnings, ...tensorParallelWarnings("mlx_lm server", model)],
+    reasons: [...composed.reasons, ...version.reasons],
   };
 }
 
@@ -67,7 +70,7 @@ export function launchedModel(input: MlxInput): string {
 function requirements({ options, model }: MlxInput): PlanRequirement[] {
   return [
     { what: "binary", name: options.binary },
-    { what: "python package", name: "mlx-lm", range: ">=0.32.0" },
+    { what: "python package", name: "mlx-lm", range: lowestOf(MLX_VERSIONS) },
     ...(model.path === undefined ? [] : [{ what: "file" as const, name: model.path }]),
   ];
 }

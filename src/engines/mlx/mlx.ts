@@ -5,6 +5,8 @@ import { launchedModel, launchMlx, type MlxInput, userArgsOf } from "./mlx-launc
 import { type MlxOptions, mlxSchema } from "./mlx-options.ts";
 import { mlxProbe } from "./mlx-probe.ts";
 import { mlxVariants } from "./mlx-variants.ts";
+import { mlxNeeds } from "./requirements.ts";
+import { MLX_VERSIONS } from "./versions.ts";
 
 /** `--prompt-cache-size` where it is not written (mlx-lm 0.32.2). */
 const PROMPT_CACHES = 10;
@@ -22,6 +24,8 @@ export const mlx: Engine<MlxOptions> = {
   cell: (offload, role) => noneOnlyCell("mlx_lm server", offload, role),
   launch: launchMlx,
   announce,
+  versions: MLX_VERSIONS,
+  needs: mlxNeeds,
   variants: mlxVariants,
   probe: mlxProbe,
   // mlx_lm/server.py, process_message_content().

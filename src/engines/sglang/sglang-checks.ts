@@ -1,6 +1,7 @@
 import { parseUserArgs, type UserFlag } from "../args.ts";
 import { fieldsOf, readJson } from "../probe-text.ts";
-import { IO_BACKENDS, MEM_LAYOUTS, STORAGE_BACKENDS, WRITE_POLICIES } from "./sglang-options.ts";
+import { IO_BACKENDS, MEM_LAYOUTS, WRITE_POLICIES } from "./sglang-options.ts";
+import { type SglangFeatures, sglangFeatures } from "./versions.ts";
 
 /** One thing that is wrong in a launch, by the flag that is to blame. */
 export interface FlagProblem {
@@ -14,19 +15,23 @@ export interface FlagProblem {
  *
  * Two kinds of rule: what SGLang's own parser refuses (known before a start that takes half a minute), and what it accepts
  * although it cannot work (ports out of range, shares above 1, flags of the other role). Flags without a rule pass.
- * Source: 141 argument lists and the real parser's answers, SGLang 0.5.23 (`testdata/SOURCE.md`).
+ * Source: 141 argument lists and the real parser's answers, SGLang 0.5.23 (`testdata/SOURCE.md`); what older versions lack is
+ * read in their wheels.
+ *
+ * @param features - of the version that is installed; default: the newest known
  */
-export function checkSglangArgs(argv: readonly string[]): FlagProblem[] {
+export function checkSglangArgs(argv: readonly string[], features = sglangFeatures(undefined)): FlagProblem[] {
   const flags = new Flags(argv);
   return [
     ...foreign(flags),
-    ...choices(flags),
+    ...choices(flags, features),
+    ...younger(flags, features),
     ...numbers(flags),
     ...names(flags),
     ...pages(flags),
     ...hicache(flags),
     ...disaggregation(flags),
-    ...kvEvents(flags),
+    ...kvEvents(flags, features),
   ];
 }
 
@@ -86,19 +91,38 @@ const CHOICES: Readonly<Record<string, readonly string[]>> = {
   "--hicache-mem-layout": MEM_LAYOUTS,
   "--hicache-io-backend": IO_BACKENDS,
   "--hicache-write-policy": WRITE_POLICIES,
-  "--hicache-storage-backend": STORAGE_BACKENDS,
   "--hicache-storage-prefetch-policy": ["best_effort", "wait_complete", "timeout"],
   "--hicache-host-memory-mode": ["cache", "buffer_only"],
   "--disaggregation-mode": ["null", "prefill", "decode"],
-  "--disaggregation-transfer-backend": ["mooncake", "nixl", "ascend", "fake", "mori", "mooncake_tcp"],
 };
 
-function choices(flags: Flags): FlagProblem[] {
-  return Object.entries(CHOICES).flatMap(([flag, known]) => {
+function choices(flags: Flags, { storage, transferBackends, version }: SglangFeatures): FlagProblem[] {
+  const all = {
+    ...CHOICES,
+    "--hicache-storage-backend": storage,
+    "--disaggregation-transfer-backend": transferBackends,
+  };
+  return Object.entries(all).flatMap(([flag, known]) => {
     const value = flags.value(flag);
     if (value === undefined || known.includes(value)) return [];
-    return [{ flag, problem: `${flag} ${value} is no choice of SGLang`, remedy: `Use one of ${known.join(", ")}` }];
+    const problem = `${flag} ${value} is no choice of SGLang ${version}`;
+    return [{ flag, problem, remedy: `Use one of ${known.join(", ")}` }];
   });
+}
+
+/** Flags that an older version does not have. */
+function younger(flags: Flags, { decodeRadix, hostMemoryMode, version }: SglangFeatures): FlagProblem[] {
+  const rules: readonly (readonly [string, boolean, string])[] = [
+    ["--disaggregation-decode-enable-radix-cache", decodeRadix, "Set hicache.decode_radix = false, or use 0.5.11"],
+    ["--hicache-host-memory-mode", hostMemoryMode, "Remove it, or use 0.5.19"],
+  ];
+  return rules
+    .filter(([flag, has]) => !has && flags.has(flag))
+    .map(([flag, , remedy]) => ({
+      flag,
+      problem: `SGLang ${version} has no flag ${flag}`,
+      remedy: `${remedy} or newer`,
+    }));
 }
 
 interface Range {
@@ -233,7 +257,7 @@ const EVENT_FIELDS: Readonly<Record<string, (value: unknown) => boolean>> = {
   max_queue_size: Number.isInteger,
 };
 
-function kvEvents(flags: Flags): FlagProblem[] {
+function kvEvents(flags: Flags, { eventBind, version }: SglangFeatures): FlagProblem[] {
   const flag = "--kv-events-config";
   const text = flags.value(flag);
   if (text === undefined) return [];
@@ -249,6 +273,10 @@ function kvEvents(flags: Flags): FlagProblem[] {
   }
   return Object.entries(fieldsOf(config)).flatMap(([key, value]) => {
     const check = EVENT_FIELDS[key];
+    if (!eventBind && (key === "bind" || key === "format")) {
+      const remedy = key === "bind" ? "Use an endpoint with *, which binds" : "Remove it";
+      return [{ flag, problem: `SGLang ${version} drops ${key} of ${flag} without a word`, remedy }];
+    }
     if (check?.(value)) return [];
     const known = Object.keys(EVENT_FIELDS).join(", ");
     if (check === undefined) return [{ flag, problem: `${flag} has no key "${key}"`, remedy: `Keys: ${known}` }];

@@ -3,11 +3,13 @@ import type { EnvValue, LaunchPlan, PlanPort, PlanRequirement, PlanWarning } fro
 import { isLoopbackHost, slotUrl } from "../address.ts";
 import { type Arg, addressProblems, arg, type Composed, composeArgs, userValue, userWrote } from "../args.ts";
 import { type LaunchInput, modelTarget } from "../engine.ts";
+import { lowestOf, versionPart } from "../engine-versions.ts";
 import { sidePort } from "../side-ports.ts";
 import { checkSglangArgs, type FlagProblem } from "./sglang-checks.ts";
 import { eventArgs, eventPorts } from "./sglang-kv-events.ts";
 import { type OffloadPart, offloadArgs } from "./sglang-offload.ts";
 import { DEFAULT_CONTEXT, type SglangOptions } from "./sglang-options.ts";
+import { SGLANG_VERSIONS, sglangFeatures } from "./versions.ts";
 
 export type SglangInput = LaunchInput<SglangOptions>;
 
@@ -32,6 +34,7 @@ export function launchSglang(input: SglangInput): LaunchPlan {
   });
   const composed = composeArgs([...baseArgs(input), ...part.args], userArgsOf(input), ARGPARSE);
   refuseProblems(input, composed);
+  const version = versionPart("SGLang", slot.engineVersion, SGLANG_VERSIONS);
   return {
     version: 1,
     engine: "sglang",
@@ -47,8 +50,8 @@ export function launchSglang(input: SglangInput): LaunchPlan {
     stop: { graceMs: Math.max(input.drainGraceMs, SHORTEST_STOP_MS), drainsOnSigterm: true },
     sidecars: [],
     requires: requirements(input, part),
-    warnings: [...part.warnings, ...slotWarnings(input)],
-    reasons: composed.reasons,
+    warnings: [...version.warnings, ...part.warnings, ...slotWarnings(input)],
+    reasons: [...composed.reasons, ...version.reasons],
   };
 }
 
@@ -101,7 +104,9 @@ function refuseProblems(input: SglangInput, composed: Composed): void {
   const path = "engine.sglang.extra_args";
   const problems: Problem[] = [
     ...addressProblems(userArgs, input.slot, path),
-    ...checkSglangArgs(composed.argv).map((found) => toProblem(found, userArgs, path)),
+    ...checkSglangArgs(composed.argv, sglangFeatures(input.slot.engineVersion)).map((found) =>
+      toProblem(found, userArgs, path),
+    ),
   ];
   if (problems.length === 0) return;
   const said = problems.map((p) => `${p.problem}. ${p.remedy ?? ""}`.trim()).join("; ");
@@ -146,7 +151,7 @@ function ports(input: SglangInput): PlanPort[] {
 function requirements({ options, slot, model }: SglangInput, part: OffloadPart): PlanRequirement[] {
   return [
     { what: "binary", name: options.binary },
-    { what: "python package", name: "sglang", range: ">=0.5.23" },
+    { what: "python package", name: "sglang", range: lowestOf(SGLANG_VERSIONS) },
     ...(model.path === undefined ? [] : [{ what: "file" as const, name: model.path }]),
     ...part.packages.map((name) => ({ what: "python package" as const, name })),
     ...(slot.platform === "cpu" ? [] : [{ what: "gpu" as const, name: "CUDA" }]),

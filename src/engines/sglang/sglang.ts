@@ -1,13 +1,15 @@
 import type { TokenizerSource } from "../../core/worker.ts";
 import { userValue } from "../args.ts";
 import { type Announcement, type Engine, tokenizerSource } from "../engine.ts";
-import { decodeSglangEvents } from "./sglang-events.ts";
-import { eventSource } from "./sglang-kv-events.ts";
+import { sglangNeeds, sglangPeering } from "./requirements.ts";
+import { decodeSglangEvents, decodeSglangEventsInSteps } from "./sglang-events.ts";
+import { eventSource, rankSources } from "./sglang-kv-events.ts";
 import { contextTokens, launchSglang, pageTokens, type SglangInput, userArgsOf } from "./sglang-launch.ts";
 import { sglangCell } from "./sglang-offload.ts";
 import { type SglangOptions, sglangSchema } from "./sglang-options.ts";
 import { sglangProbe } from "./sglang-probe.ts";
 import { sglangVariants } from "./sglang-variants.ts";
+import { SGLANG_VERSIONS } from "./versions.ts";
 
 /** SGLang: `python -m sglang.launch_server`. Facts of 0.5.23. */
 export const sglang: Engine<SglangOptions> = {
@@ -17,25 +19,40 @@ export const sglang: Engine<SglangOptions> = {
   spawns: true,
   // A wrong model name is taken and echoed back; both kinds of request end when the client leaves. Text parts are joined by a
   // space (process_content_for_template_format in jinja_template_utils.py).
-  traits: { reportsCachedTokens: true, usageOnlyWhenAsked: true, ignoresModelName: true, textPartsJoin: " " },
+  traits: {
+    reportsCachedTokens: true,
+    usageOnlyWhenAsked: true,
+    ignoresModelName: true,
+    textPartsJoin: " ",
+    // Of chats, completions, responses and /generate (openapi.json, 0.5.23).
+    rankMember: "routed_dp_rank",
+  },
   schema: sglangSchema,
   defaultPort: (options) => options.port ?? 8000,
   cell: sglangCell,
   launch: launchSglang,
   announce,
+  versions: SGLANG_VERSIONS,
+  needs: sglangNeeds,
+  peering: sglangPeering,
   variants: sglangVariants,
   probe: sglangProbe,
   // sglang/srt/entrypoints/openai/serving_chat.py, _handle_last_assistant_message(), 0.5.23.
   chat: { lastAssistant: "user" },
+  // docs.sglang.ai, get_started/install: images are tagged with the version.
+  image: "lmsysorg/sglang:v0.5.23",
   decodeEvents: decodeSglangEvents,
+  decodeEventsInSteps: decodeSglangEventsInSteps,
 };
 
 function announce(input: SglangInput): Announcement {
   const served = userValue(userArgsOf(input), ["--served-model-name"]);
   const maxModelTokens = contextTokens(input);
+  const ranks = rankSources(input);
   return {
     blockTokens: pageTokens(input),
     kv: eventSource(input),
+    ...(ranks === undefined ? {} : { ranks }),
     tokenizer: tokenizerOf(input),
     ...(served === undefined || served === input.model.name ? {} : { upstreamModel: served }),
     ...(maxModelTokens === undefined ? {} : { maxModelTokens }),

@@ -11,6 +11,7 @@ import type {
 import type { Arg } from "../args.ts";
 import { userValue } from "../args.ts";
 import type { LaunchInput } from "../engine.ts";
+import { type VllmFeatures, vllmFeatures } from "./versions.ts";
 import type { VllmOptions } from "./vllm-options.ts";
 
 /** Dotted key of the words that the user added, for problems. */
@@ -29,6 +30,8 @@ export interface VllmLaunch {
   /** Data-parallel ranks of this process. */
   readonly dpSize: number;
   readonly blockTokens: number;
+  /** What the installed version takes. */
+  readonly features: VllmFeatures;
 }
 
 /** What one concern (events, the dial, LMCache, …) adds to a plan. */
@@ -81,6 +84,7 @@ export function readLaunch(input: LaunchInput<VllmOptions>): VllmLaunch {
     userArgs,
     dpSize: count(userValue(userArgs, ["--data-parallel-size", "-dp"], RULES)) ?? 1,
     blockTokens: count(userValue(userArgs, ["--block-size"], RULES)) ?? input.blockTokens ?? fallback,
+    features: vllmFeatures(input.slot.engineVersion),
   };
 }
 

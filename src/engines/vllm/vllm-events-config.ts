@@ -12,6 +12,9 @@ const SOURCE = "vllm/config/kv_events.py, vLLM 0.32.0";
 /** What vLLM 0.32.0 assumes where a key of the flag is missing. */
 const ENGINE_DEFAULTS = { endpoint: "tcp://*:5557", topic: "" } as const;
 
+/** Ranks that become workers of their own; a typing error must not make a million. */
+const MAX_RANKS = 1024;
+
 /** How many prompts are believed to be cached when an engine publishes nothing. */
 const HISTORY_ENTRIES = 256;
 
@@ -57,17 +60,23 @@ export function eventsPart(launch: VllmLaunch): PlanPart {
   };
 }
 
-/** The source that the router's index reads for rank 0. */
-export function eventSource(launch: VllmLaunch): KvSource {
+/** The sources of the data-parallel ranks from 1 on; undefined when there is one rank. */
+export function rankSources(launch: VllmLaunch): KvSource[] | undefined {
+  if (launch.dpSize < 2) return undefined;
+  return Array.from({ length: Math.min(launch.dpSize, MAX_RANKS) - 1 }, (_, i) => eventSource(launch, i + 1));
+}
+
+/** The source that the router's index reads for one rank: its endpoints are the configured ones plus the rank. */
+export function eventSource(launch: VllmLaunch, rank = 0): KvSource {
   const events = readEvents(launch);
   if (events === undefined) return { type: "history", entries: HISTORY_ENTRIES };
   const { host } = launch.input.slot;
   return {
     type: "events",
-    endpoint: dialEndpoint(events.endpoint, host),
-    ...(events.replay === undefined ? {} : { replay: dialEndpoint(events.replay, host) }),
+    endpoint: dialEndpoint(events.endpoint, host, rank),
+    ...(events.replay === undefined ? {} : { replay: dialEndpoint(events.replay, host, rank) }),
     topic: events.topic,
-    dpRank: 0,
+    dpRank: rank,
   };
 }
 

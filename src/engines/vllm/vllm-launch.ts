@@ -3,6 +3,8 @@ import type { LaunchPlan, PlanReason } from "../../core/launch-plan.ts";
 import { slotUrl } from "../address.ts";
 import { arg, composeArgs, parseUserArgs, userValue, userWrote } from "../args.ts";
 import { type Announcement, type LaunchInput, tokenizerSource } from "../engine.ts";
+import { lowestOf, versionPart } from "../engine-versions.ts";
+import { VLLM_VERSIONS } from "./versions.ts";
 import {
   count,
   envPart,
@@ -13,7 +15,7 @@ import {
   readLaunch,
   type VllmLaunch,
 } from "./vllm-context.ts";
-import { eventSource, eventsPart } from "./vllm-events-config.ts";
+import { eventSource, eventsPart, rankSources } from "./vllm-events-config.ts";
 import { offloadPart } from "./vllm-offload.ts";
 import type { VllmOptions } from "./vllm-options.ts";
 import { userPart } from "./vllm-user.ts";
@@ -31,6 +33,7 @@ const SHUTDOWN_MARGIN_S = 5;
 export function vllmLaunch(input: LaunchInput<VllmOptions>): LaunchPlan {
   const launch = readLaunch(input);
   const plan = joinParts([
+    versionPart("vLLM", input.slot.engineVersion, VLLM_VERSIONS),
     basePart(launch),
     cpuPart(launch),
     eventsPart(launch),
@@ -72,9 +75,11 @@ export function vllmAnnounce(input: LaunchInput<VllmOptions>): Announcement {
   const written = userValue(launch.userArgs, ["--max-model-len"], RULES);
   const maxModelTokens = written === undefined ? input.model.maxModelLen : count(written);
   const tokenizer = input.model.tokenizer ?? userValue(launch.userArgs, ["--tokenizer"], RULES);
+  const ranks = rankSources(launch);
   return {
     blockTokens: launch.blockTokens,
     kv: eventSource(launch),
+    ...(ranks === undefined ? {} : { ranks }),
     tokenizer: tokenizerSource({ ...input.model, ...(tokenizer === undefined ? {} : { tokenizer }) }),
     ...(served === undefined || served === input.model.name ? {} : { upstreamModel: served }),
     ...(maxModelTokens === undefined ? {} : { maxModelTokens }),
@@ -124,13 +129,13 @@ function basePart(launch: VllmLaunch): PlanPart {
         ),
         ...arg(
           "--shutdown-timeout",
-          shutdownS,
+          launch.features.shutdownTimeout ? shutdownS : undefined,
           `The drain grace less ${SHUTDOWN_MARGIN_S} s. With vLLM's default of 0 a SIGTERM during a request hangs for ever`,
           "vLLM 0.32.0, run on a CPU",
         ),
       ],
       requires: [
-        { what: "binary", name: binary, range: ">=0.24.0" },
+        { what: "binary", name: binary, range: lowestOf(VLLM_VERSIONS) },
         ...(model.path === undefined ? [] : [{ what: "file" as const, name: model.path }]),
       ],
     },

@@ -8,7 +8,7 @@ import { transferConfigProblems } from "./vllm-user-transfer.ts";
 const REFUSED_FLAGS = [
   {
     flag: "--disable-log-requests",
-    by: "vLLM 0.32",
+    by: "vLLM 0.32 and older",
     remedy: "Remove it: requests are not logged unless --enable-log-requests is written",
   },
   { flag: "--swap-space", by: "vLLM 0.32 and 0.33", remedy: "Remove it: swapping to CPU memory is gone" },
@@ -40,7 +40,7 @@ function transferProblems(launch: VllmLaunch): Problem[] {
   const flags = userFlags(launch.userArgs, ["--kv-transfer-config"], RULES);
   const problems = flags
     .filter((flag) => !flag.name.includes("."))
-    .flatMap((flag) => transferConfigProblems(flag.values[0] ?? ""))
+    .flatMap((flag) => transferConfigProblems(flag.values[0] ?? "", launch.features.oldTransferKeys))
     .map((text) =>
       problem(`--kv-transfer-config: ${text}`, "Remove the flag and let kv_offload render it, or mend it"),
     );
@@ -115,7 +115,9 @@ function stopWarnings(launch: VllmLaunch): PlanWarning[] {
 }
 
 function refusedFlags(launch: VllmLaunch): PlanWarning[] {
-  return REFUSED_FLAGS.filter(({ flag }) => userWrote(launch.userArgs, [flag])).map(({ flag, by, remedy }) => ({
+  const accepted = launch.features.refusesDisableLogRequests === false ? ["--disable-log-requests"] : [];
+  const written = REFUSED_FLAGS.filter(({ flag }) => userWrote(launch.userArgs, [flag]) && !accepted.includes(flag));
+  return written.map(({ flag, by, remedy }) => ({
     code: "flag-refused",
     message: `${flag} is refused by ${by}, which then does not start`,
     remedy,

@@ -1,7 +1,9 @@
 import { userWrote } from "../args.ts";
 import type { Engine } from "../engine.ts";
+import { vllmNeeds, vllmPeering } from "./requirements.ts";
+import { VLLM_VERSIONS } from "./versions.ts";
 import { RULES } from "./vllm-context.ts";
-import { decodeVllmEvents } from "./vllm-events.ts";
+import { decodeVllmEvents, decodeVllmEventsInSteps } from "./vllm-events.ts";
 import { vllmAnnounce, vllmLaunch } from "./vllm-launch.ts";
 import { vllmCell } from "./vllm-offload.ts";
 import { type VllmOptions, vllmOptions } from "./vllm-options.ts";
@@ -20,6 +22,8 @@ export const vllm: Engine<VllmOptions> = {
     usageOnlyWhenAsked: true,
     stripKvTransferParams: true,
     tokenizesChats: true,
+    // vllm/entrypoints/generate/base/serving.py, _get_data_parallel_rank(), 0.32.0.
+    rankHeader: "x-data-parallel-rank",
   },
   schema: vllmOptions,
   defaultPort: () => 8000,
@@ -27,9 +31,15 @@ export const vllm: Engine<VllmOptions> = {
   writesTransfer: (options, words) => userWrote([...words, ...options.extra_args], [TRANSFER_FLAG], RULES),
   launch: vllmLaunch,
   announce: vllmAnnounce,
+  versions: VLLM_VERSIONS,
+  needs: vllmNeeds,
+  peering: vllmPeering,
   variants: vllmVariants,
   probe: vllmProbe,
   // vllm/entrypoints/chat_utils.py, _parse_chat_message_content() with content_format "openai".
   chat: { contents: "wrapped", lastAssistant: "kept" },
+  // docs.vllm.ai, deployment/docker: images are tagged with the version.
+  image: "vllm/vllm-openai:v0.32.0",
   decodeEvents: decodeVllmEvents,
+  decodeEventsInSteps: decodeVllmEventsInSteps,
 };

@@ -10,18 +10,24 @@ const TIMEOUT_MS = 10_000;
 /** How long a look at GPUs and memory counts: engines of one file are checked one after another. */
 const FRESH_MS = 5_000;
 
-let kept: { readonly atMs: number; readonly state: Promise<HostState> } | undefined;
+const kept = new Map<boolean, { readonly atMs: number; readonly state: Promise<HostState> }>();
 
-/** Look at this host; a look of the last seconds is used again. */
-export function readHost(): Promise<HostState> {
+/**
+ * Look at this host; a look of the last seconds is used again.
+ * @param wantsGpus ask for GPUs; without, `gpuKind` is "other" and the list empty
+ */
+export function readHost(wantsGpus: boolean): Promise<HostState> {
   const nowMs = performance.now();
-  if (kept === undefined || nowMs - kept.atMs > FRESH_MS) kept = { atMs: nowMs, state: lookAtHost() };
-  return kept.state;
+  const last = kept.get(wantsGpus);
+  if (last !== undefined && nowMs - last.atMs <= FRESH_MS) return last.state;
+  const state = lookAtHost(wantsGpus);
+  kept.set(wantsGpus, { atMs: nowMs, state });
+  return state;
 }
 
-async function lookAtHost(): Promise<HostState> {
+async function lookAtHost(wantsGpus: boolean): Promise<HostState> {
   const [gpu, memory, cgroupBytes, shared, limits, hasRdma] = await Promise.all([
-    readGpus(),
+    wantsGpus ? readGpus() : ({ gpuKind: "other", gpus: [] } as const),
     readMemory(),
     readCgroupLimit(),
     statfs("/dev/shm").catch(() => undefined),
@@ -95,6 +101,8 @@ async function readGpus(): Promise<Pick<HostState, "gpuKind" | "gpus">> {
     "/dev/kfd",
     "/dev/davinci0",
     "/dev/accel",
+    "/dev/accel0",
+    "/dev/vfio/0",
     "/dev/dri/renderD128",
   ];
   const others = process.platform === "darwin" || devices.some((path) => existsSync(path));

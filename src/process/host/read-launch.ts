@@ -66,7 +66,8 @@ async function absentVariables(names: readonly string[], env: LookOptions["env"]
 }
 
 function setOf(needs: HostNeeds, env: LookOptions["env"]): Record<string, string> {
-  const names = [...needs.refusedVariables.map(({ name }) => name), ...needs.fileVariables, "PYTHONHASHSEED"];
+  const names = [...needs.refusedVariables.map(({ name }) => name), ...needs.fileVariables];
+  if (needs.gpu?.unless !== undefined) names.push(needs.gpu.unless.name);
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
 }
 

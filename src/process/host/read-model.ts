@@ -9,8 +9,8 @@ type Env = Readonly<Record<string, string | undefined>>;
 /** Where a hub name is looked for: `modelfiles/hub-cache.ts`, given from above since rooms of one tier do not meet. */
 export type FindInHub = (repo: string, env: Env) => Promise<string | undefined>;
 
-/** Weights in the formats that engines load. Shards of one model are counted together. */
-const WEIGHTS = /\.(safetensors|gguf|bin|pt|pth|npz)$/i;
+/** Weights in the formats that engines load, the preferred first: where safetensors lie, others are the same weights once more. */
+const FORMATS = [/\.safetensors$/i, /\.gguf$/i, /\.(bin|pt|pth|npz)$/i];
 
 /** A Git LFS pointer is a text of some 130 bytes. */
 const POINTER_BYTES = 1_024;
@@ -55,40 +55,18 @@ async function lookAtFile(path: string, bytes: number): Promise<ModelState> {
 
 async function lookAtFolder(at: string): Promise<ModelState> {
   const names = await readdir(at);
-  const broken = names.filter((name) => name.endsWith(".incomplete"));
+  const weights =
+    FORMATS.map((format) => names.filter((name) => format.test(name))).find((found) => found.length > 0) ?? [];
+  const broken: string[] = [];
   let weightBytes = 0;
-  for (const name of names.filter((each) => WEIGHTS.test(each))) {
+  for (const name of weights) {
     const file = await stat(join(at, name)).catch(() => undefined);
-    // A link into the hub's blobs that leads nowhere is half a download too.
-    if (file === undefined || (await isPointer(join(at, name), file.size)) || file.size === 0) broken.push(name);
+    // A link into the hub's blobs that leads nowhere is half a download.
+    if (file === undefined || file.size === 0 || (await isPointer(join(at, name), file.size))) broken.push(name);
     else weightBytes += file.size;
   }
-  // Where safetensors lie, .bin and .pth are the same weights once more (or the optimiser's).
-  const safe = names.some((name) => name.endsWith(".safetensors"));
-  if (safe)
-    weightBytes = await sizeOf(
-      at,
-      names.filter((name) => name.endsWith(".safetensors")),
-    );
-  return {
-    at,
-    isFolder: true,
-    hasConfig: names.includes("config.json") || names.includes("params.json"),
-    weightBytes,
-    broken,
-  };
-}
-
-async function sizeOf(dir: string, names: readonly string[]): Promise<number> {
-  const sizes = await Promise.all(
-    names.map((name) =>
-      stat(join(dir, name)).then(
-        (s) => s.size,
-        () => 0,
-      ),
-    ),
-  );
-  return sizes.reduce((sum, size) => sum + size, 0);
+  const hasConfig = names.includes("config.json") || names.includes("params.json");
+  return { at, isFolder: true, hasConfig, weightBytes, broken };
 }
 
 async function isPointer(path: string, bytes: number): Promise<boolean> {

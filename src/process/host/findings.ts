@@ -1,0 +1,123 @@
+import type { Finding } from "../../core/findings.ts";
+import type { BadVersions, HostNeeds, PackageNeed } from "../../core/host-needs.ts";
+import { inRange } from "../../core/version.ts";
+import { shellWord } from "./finding-text.ts";
+import { gpuFindings } from "./gpu-findings.ts";
+import type { HostState, LaunchState } from "./host-state.ts";
+import { modelFindings } from "./model-findings.ts";
+import { isThere, versionOf } from "./package-versions.ts";
+import { diskFindings, fileFindings, portFindings, transferFindings, variableFindings } from "./resource-findings.ts";
+
+/** One launch, what it needs and what was found for it. */
+export interface CheckedLaunch {
+  /** For messages: the worker's id. */
+  readonly name: string;
+  readonly needs: HostNeeds;
+  readonly state: LaunchState;
+}
+
+/**
+ * Everything about one launch that can be known from its needs and what was found: program, packages, versions, GPUs, model,
+ * ports, files, disks, variables. Pure. Memory is counted over all launches of a host: `sharedFindings()`.
+ */
+export function launchFindings(launch: CheckedLaunch, host: HostState): Finding[] {
+  const program = programFindings(launch);
+  return [
+    ...program,
+    ...(program.some(({ severity }) => severity === "error") ? [] : packageFindings(launch)),
+    ...versionFindings(launch),
+    ...gpuFindings(launch, host),
+    ...modelFindings(launch),
+    ...portFindings(launch),
+    ...fileFindings(launch),
+    ...diskFindings(launch),
+    ...transferFindings(launch, host),
+    ...variableFindings(launch),
+  ];
+}
+
+function programFindings({ needs, state: { program } }: CheckedLaunch): Finding[] {
+  const { program: name, programKeys: keys, install } = needs;
+  const remedy = 'Install the engine, or set its "binary" to the full path of the program';
+  const find = (what: string, fix: string): Finding[] => [
+    { code: "engine-missing", severity: "error", what, remedy, keys, fix },
+  ];
+  const fix = /^pip install/.test(install) ? install : `# ${install}`;
+  if (program.pythonMissing !== undefined) {
+    const what = `"${program.path}" is run by ${program.pythonMissing}, which is not there (its environment was moved or removed)`;
+    return find(what, fix);
+  }
+  if (program.path !== undefined) return [];
+  if (program.unrunnable !== undefined) {
+    return find(`"${program.unrunnable}" cannot be run by this user`, `chmod +x ${shellWord(program.unrunnable)}`);
+  }
+  return find(name.includes("/") ? `"${name}" is not there` : `"${name}" is not in PATH`, fix);
+}
+
+/** pip of the engine's own environment. */
+export function pipInstall(python: string, requirements: readonly string[]): string {
+  return [python, "-m", "pip", "install", ...requirements].map(shellWord).join(" ");
+}
+
+/** A name that pip takes, with its range. */
+const requirement = ({ name, range }: PackageNeed): string => `${name}${(range ?? "").split(" ").join(",")}`;
+
+function packageFindings({ needs, state: { program, packages } }: CheckedLaunch): Finding[] {
+  // No Python program, or one that cannot be asked: its own start will tell.
+  if (packages === undefined || program.python === undefined) return [];
+  const python = program.python;
+  const own = needs.own === undefined || isThere(needs.own, packages) ? [] : [missing(needs.own, needs, python)];
+  // Without the engine itself this is another Python than the one that is meant.
+  if (own.length > 0) return own;
+  return needs.packages.flatMap((need): Finding[] => {
+    if (!isThere(need, packages)) return [missing(need, needs, python)];
+    const version = versionOf(need, packages);
+    if (version === undefined || need.range === undefined || inRange(version, need.range)) return [];
+    return [
+      {
+        code: "package-version",
+        severity: "warning",
+        what: `${need.name} ${version} is installed, and ${need.why} is rendered for ${need.range}`,
+        remedy: `Install ${need.name} ${need.range}`,
+        keys: ["engine.kv_offload", ...needs.programKeys],
+        fix: pipInstall(python, [requirement(need)]),
+      },
+    ];
+  });
+}
+
+function missing(need: PackageNeed, needs: HostNeeds, python: string): Finding {
+  const isOwn = need === needs.own;
+  return {
+    code: "package-missing",
+    severity: "error",
+    what: `the Python package ${need.name} is not installed in ${python}, and ${isOwn ? "this engine is run by it" : `${need.why} needs it`}`,
+    remedy: isOwn ? 'Install it there, or set "binary" to the Python that has it' : "Install it there",
+    keys: isOwn ? needs.programKeys : ["engine.kv_offload", ...needs.programKeys],
+    fix: pipInstall(python, [requirement(need)]),
+  };
+}
+
+function versionFindings({ needs, state: { program, packages } }: CheckedLaunch): Finding[] {
+  if (packages === undefined) return [];
+  const all = [...(needs.own === undefined ? [] : [needs.own]), ...needs.packages];
+  const versions = new Map(all.flatMap((need) => [[need.name, versionOf(need, packages)]] as const));
+  const applies = ({ packages: ranges }: BadVersions): boolean =>
+    Object.entries(ranges).every(([name, range]) => {
+      const version = versions.get(name);
+      return version !== undefined && inRange(version, range);
+    });
+  return needs.badVersions.filter(applies).map((bad): Finding => {
+    const pair = Object.keys(bad.packages).map((name) => `${name} ${versions.get(name)}`);
+    return {
+      code: "bad-versions",
+      severity: bad.severity,
+      what: `${pair.join(" with ")} ${bad.what}`,
+      remedy: bad.remedy,
+      keys: ["engine.kv_offload", ...needs.programKeys],
+      ...(bad.install === undefined || program.python === undefined
+        ? {}
+        : { fix: pipInstall(program.python, bad.install) }),
+    };
+  });
+}
