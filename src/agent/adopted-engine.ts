@@ -19,7 +19,7 @@ const SILENT_EVERY_MS = 500;
 
 /** What a running engine says about itself; absent where it does not. */
 type Told = Pick<WorkerInfo, "models"> &
-  Partial<Pick<WorkerInfo, "kv" | "blockTokens" | "maxModelTokens" | "tokenizer">>;
+  Partial<Pick<WorkerInfo, "kv" | "ranks" | "blockTokens" | "maxModelTokens" | "tokenizer">>;
 
 interface Answers {
   readonly told: Told;
@@ -180,13 +180,13 @@ async function askEngine(described: WorkerInfo, probe: EngineProbe, url: string)
   const limit = served[0]?.maxModelTokens;
   const blockTokens = blocks === undefined ? undefined : probe.blockTokens?.parse(blocks);
   const host = new URL(url).hostname;
-  const [kv] =
+  const [kv, ...ranks] =
     described.kv.type === "events" || sources === undefined ? [] : (probe.kvSources?.parse(sources, host) ?? []);
   const told: Told = {
     models: described.models.length > 0 ? described.models : served.map(({ id }) => id),
     ...(described.maxModelTokens !== undefined || limit === undefined ? {} : { maxModelTokens: limit }),
     ...(described.blockTokens !== undefined || blockTokens === undefined ? {} : { blockTokens }),
-    ...(kv === undefined ? {} : { kv }),
+    ...(kv === undefined ? {} : { kv, ranks }),
     ...(tokenizer === undefined ? {} : { tokenizer }),
   };
   return { told, wantsKey };

@@ -6,7 +6,7 @@ import type { Engine } from "../engines/engine.ts";
 
 /** What of a worker follows from its settings: everything but its state. */
 export function describeWorker(id: WorkerId, settings: EngineSettings, engine: Engine): WorkerInfo {
-  const { blockTokens, upstreamModel, maxModelTokens, kv, tokenizer } = announceEngine(settings, engine);
+  const { blockTokens, upstreamModel, maxModelTokens, kv, ranks, tokenizer } = announceEngine(settings, engine);
   return {
     id,
     node: nodeId(settings.nodeId),
@@ -20,6 +20,7 @@ export function describeWorker(id: WorkerId, settings: EngineSettings, engine: E
     state: "starting",
     reason: "not started",
     epoch: 0,
+    ...(ranks === undefined ? {} : { ranks }),
     ...(upstreamModel === undefined ? {} : { upstreamModel }),
     ...(blockTokens === undefined ? {} : { blockTokens }),
     ...(maxModelTokens === undefined ? {} : { maxModelTokens }),

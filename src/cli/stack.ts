@@ -4,6 +4,7 @@ import { createMemoryDirectory } from "../cluster/memory-directory.ts";
 import type { Settings } from "../config/settings.ts";
 import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
+import type { WorkerId } from "../core/ids.ts";
 import type { Log } from "../core/log.ts";
 import { createKvcached, type Kvcached } from "../kvcached/service.ts";
 import { createRouter, type Router } from "../router/create-router.ts";
@@ -73,7 +74,11 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     kvcached.close();
   };
   try {
-    const inflight = (id: Parameters<typeof router.core.loads.of>[0]): number => router.core.loads.of(id).inFlight;
+    const inflight = (id: WorkerId): number =>
+      directory
+        .list()
+        .filter((worker) => worker.id === id || (worker.rank !== undefined && worker.id.startsWith(`${id}#dp`)))
+        .reduce((sum, worker) => sum + router.core.loads.of(worker.id).inFlight, 0);
     const agent = createAgent({ settings, directory, clock, log, env, metrics, inflight });
     agentOf = agent;
     await router.start();

@@ -20,6 +20,49 @@ describe("createMemoryDirectory()", () => {
   });
 });
 
+describe("createMemoryDirectory() with data-parallel ranks", () => {
+  const source = (dpRank: number) =>
+    ({ type: "events", endpoint: `tcp://h:${5557 + dpRank}`, topic: "", dpRank }) as const;
+  const traits = { rankHeader: "x-rank" };
+  const engine = (...others: number[]) => sampleWorker("a", { traits, kv: source(0), ranks: others.map(source) });
+
+  it("lists each rank as a worker, and takes them off with their engine", () => {
+    const directory = createMemoryDirectory([sampleWorker("b")]);
+    directory.set(engine(1, 2));
+    expect(
+      directory
+        .list()
+        .map(({ id, kv, rank, ranks }) => ({ id, kv, rank, ranks }))
+        .slice(1),
+    ).toEqual([
+      { id: "a", kv: source(0), rank: { index: 0, of: 3 } },
+      { id: "a#dp1", kv: source(1), rank: { index: 1, of: 3 } },
+      { id: "a#dp2", kv: source(2), rank: { index: 2, of: 3 } },
+    ]);
+    directory.set(engine(1));
+    expect(directory.list().map(({ id }) => id)).toEqual(["b", "a", "a#dp1"]);
+    directory.remove(engine().id);
+    expect(directory.list().map(({ id }) => id)).toEqual(["b"]);
+  });
+
+  it("tells once for all ranks, and nothing when nothing changed", () => {
+    const directory = createMemoryDirectory();
+    const told: number[] = [];
+    directory.subscribe((workers) => told.push(workers.length));
+    directory.set(engine(1, 2));
+    directory.set(engine(1, 2));
+    expect(told).toEqual([3]);
+  });
+
+  it("makes one worker, known by what was sent, of ranks that requests cannot name", () => {
+    const directory = createMemoryDirectory();
+    directory.set({ ...engine(1, 2), traits: {} });
+    expect(directory.list().map(({ id, kv, rank }) => ({ id, type: kv.type, rank }))).toEqual([
+      { id: "a", type: "history", rank: undefined },
+    ]);
+  });
+});
+
 describe("createStaticDirectory()", () => {
   runDirectoryCases("static", (workers) => ({ directory: createStaticDirectory(workers) }));
 });

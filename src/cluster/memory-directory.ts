@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import type { WorkerId } from "../core/ids.ts";
-import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
+import { rankId, rankWorkers, type WorkerDirectory, type WorkerInfo } from "../core/worker.ts";
 import { createDirectoryListeners } from "./directory-listeners.ts";
 
 /** A directory that its owner writes to. */
 export interface MemoryDirectory extends WorkerDirectory {
-  /** Add a worker, or replace the one of the same id. Nobody is told when nothing changed. */
+  /** Add a worker, or replace the one of the same id; its data-parallel ranks are listed each. Nobody is told when nothing changed. */
   set(worker: WorkerInfo): void;
+  /** Take off a worker, with its ranks. */
   remove(id: WorkerId): void;
   /** Make these the whole list; subscribers are told once. */
   replaceAll(workers: readonly WorkerInfo[]): void;
@@ -18,7 +19,7 @@ export interface MemoryDirectory extends WorkerDirectory {
  * Subscribers run before `set` returns and get a list that never changes afterwards.
  */
 export function createMemoryDirectory(workers: readonly WorkerInfo[] = []): MemoryDirectory {
-  let byId = new Map(workers.map((worker) => [worker.id, worker]));
+  let byId = new Map(workers.flatMap(rankWorkers).map((worker) => [worker.id, worker]));
   let listed: readonly WorkerInfo[] = [...byId.values()];
   const listeners = createDirectoryListeners();
   const changed = (): void => {
@@ -29,18 +30,27 @@ export function createMemoryDirectory(workers: readonly WorkerInfo[] = []): Memo
     list: () => listed,
     subscribe: (listener) => listeners.add(listener),
     set(worker) {
-      if (isDeepStrictEqual(byId.get(worker.id), worker)) return;
-      byId.set(worker.id, worker);
+      const ranks = rankWorkers(worker);
+      const fewer = dropRanks(byId, worker.id, ranks.length);
+      if (!fewer && ranks.every((rank) => isDeepStrictEqual(byId.get(rank.id), rank))) return;
+      for (const rank of ranks) byId.set(rank.id, rank);
       changed();
     },
     remove(id) {
-      if (byId.delete(id)) changed();
+      if (dropRanks(byId, id, 0)) changed();
     },
     replaceAll(next) {
-      const replaced = new Map(next.map((worker) => [worker.id, worker]));
+      const replaced = new Map(next.flatMap(rankWorkers).map((worker) => [worker.id, worker]));
       if (isDeepStrictEqual([...replaced.values()], listed)) return;
       byId = replaced;
       changed();
     },
   };
+}
+
+/** Delete an engine's ranks from one on. @returns whether there were any */
+function dropRanks(byId: Map<WorkerId, WorkerInfo>, id: WorkerId, from: number): boolean {
+  let dropped = false;
+  for (let index = from; byId.delete(rankId(id, index)); index++) dropped = true;
+  return dropped;
 }

@@ -1,5 +1,5 @@
 import type { EngineKind, Role } from "./engine-kind.ts";
-import type { NodeId, WorkerId } from "./ids.ts";
+import { type NodeId, type WorkerId, workerId } from "./ids.ts";
 
 /**
  * How an engine must be treated by the request path. All code outside `engines/` branches on these, never on the kind.
@@ -22,6 +22,10 @@ export interface WorkerTraits {
   readonly tokenizesChats?: boolean;
   /** What it puts between a message's text parts where the chat template wants plain text. Default a line end (vLLM, llama.cpp). */
   readonly textPartsJoin?: string;
+  /** With several data-parallel ranks: the request header that names the rank to compute on. In lower case. */
+  readonly rankHeader?: string;
+  /** The same, as a member of the body. */
+  readonly rankMember?: string;
 }
 
 /**
@@ -98,6 +102,13 @@ export interface WorkerInfo {
   /** Tokens a KV block; undefined when the engine has none that it tells of. */
   readonly blockTokens?: number;
   readonly kv: KvSource;
+  /**
+   * Sources of its data-parallel ranks from 1 on, while it stands for all of them (`kv` is rank 0's). A directory lists a
+   * worker for each: `rankWorkers()`.
+   */
+  readonly ranks?: readonly KvSource[];
+  /** It is one data-parallel rank of so many, with a cache of its own: requests name the rank. */
+  readonly rank?: { readonly index: number; readonly of: number };
   readonly tokenizer: TokenizerSource;
   readonly state: WorkerState;
   /** Why it is in that state, for people. */
@@ -110,6 +121,31 @@ export interface WorkerInfo {
   readonly onDemand?: boolean;
   /** Context limit in tokens, where known. */
   readonly maxModelTokens?: number;
+}
+
+/** Prompts believed kept by ranks that cannot be told apart. */
+const UNION_ENTRIES = 256;
+
+/**
+ * The workers that an engine is for routing: one a data-parallel rank, `ID` and `ID#dp1`, `ID#dp2`, … at one URL.
+ *
+ * Where requests cannot name a rank, the engine chooses, so it is one worker: which rank holds what helps nobody, and what was
+ * sent to any of them counts.
+ */
+export function rankWorkers(worker: WorkerInfo): readonly WorkerInfo[] {
+  const { ranks, ...one } = worker;
+  if (ranks === undefined) return [worker];
+  if (ranks.length === 0) return [one];
+  const { rankHeader, rankMember } = worker.traits;
+  if (rankHeader === undefined && rankMember === undefined)
+    return [{ ...one, kv: { type: "history", entries: UNION_ENTRIES } }];
+  const of = ranks.length + 1;
+  return [worker.kv, ...ranks].map((kv, index) => ({ ...one, id: rankId(worker.id, index), kv, rank: { index, of } }));
+}
+
+/** The id of one data-parallel rank of an engine. */
+export function rankId(engine: WorkerId, index: number): WorkerId {
+  return index === 0 ? engine : workerId(`${engine}#dp${index}`);
 }
 
 /** Who is there. One contract for memory, a static list, and stores shared by hosts. */

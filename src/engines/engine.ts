@@ -157,6 +157,8 @@ export interface EngineProbe {
 export interface Announcement {
   readonly blockTokens?: number;
   readonly kv: KvSource;
+  /** Sources of its data-parallel ranks from 1 on; `kv` is rank 0's. */
+  readonly ranks?: readonly KvSource[];
   readonly tokenizer: TokenizerSource;
   /** The name the engine wants in `model`, where it differs. */
   readonly upstreamModel?: string;

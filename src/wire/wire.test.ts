@@ -8,15 +8,17 @@ import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import type { Clock } from "../core/clock.ts";
 import { nodeId, workerId } from "../core/ids.ts";
-import type { KvSourceStatus } from "../core/kv-status.ts";
+import type { KvSourceStatus, KvStats } from "../core/kv-status.ts";
 import type { MatchQuery, Outcome } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import { followAgent } from "./agent-client.ts";
 import { agentRoutes } from "./agent-server.ts";
 import { PrefixIndex } from "./gen/cgn/kv/v1/kv_pb.ts";
 import { connectKv } from "./kv-client.ts";
+import { deltaToMessage, type KvDelta, type WatchedWorker } from "./kv-delta.ts";
 import { type KvService, kvRoutes } from "./kv-server.ts";
 import { listenWire } from "./listen.ts";
+import type { EncodedDelta, WatchAsk, WatchMessage } from "./watch-message.ts";
 import { workerFromMessage, workerToMessage } from "./worker-message.ts";
 
 const dir = await mkdtemp(join(tmpdir(), "cgn-wire-"));
@@ -70,9 +72,90 @@ const STATUS: KvSourceStatus = {
   parity: "equal",
 };
 
+const STATS: KvStats = {
+  workers: 1,
+  runs: 2,
+  blocks: 3,
+  bytes: 4,
+  capBytes: 5,
+  lookups: 6,
+  hits: 7,
+  tiers: { device: 3, host: 1, disk: 0, shared: 0 },
+  snapshot: { path: "/x", state: "written", detail: "d", ageMs: 1500, bytes: 9, blocks: 3, restored: 1, dropped: 2 },
+  watchers: [{ name: "router", state: "live", behindBytes: 10, connectedMs: 2000 }],
+  instance: "one",
+};
+
+const WATCHED: WatchedWorker = {
+  info: WORKER,
+  knownBy: "history",
+  alignTokens: 32,
+  historyEntries: 4,
+  history: new Uint8Array([1]),
+  historyVersion: 7,
+};
+
+const QUERY = { model: "m", root: "r", prompt: new Uint8Array([1, 2, 3]) };
+
+/** One of each kind. */
+const DELTAS: readonly KvDelta[] = [
+  { worker: WORKER.id, type: "followed", as: WATCHED },
+  {
+    worker: WORKER.id,
+    type: "stored",
+    blocks: {
+      root: "r",
+      parent: 5n,
+      names: new BigUint64Array([1n, 2n ** 64n - 1n]),
+      bytes: new Uint8Array([1, 2, 3]),
+      ends: new Uint32Array([1, 3]),
+      blockTokens: 16,
+      tier: "host",
+    },
+  },
+  { worker: WORKER.id, type: "removed", names: new BigUint64Array([1n]), tier: undefined },
+  { worker: WORKER.id, type: "removed", names: new BigUint64Array([1n]), tier: "disk" },
+  { worker: WORKER.id, type: "counted", names: new BigUint64Array([1n]), counted: false },
+  { worker: WORKER.id, type: "corrected", root: "r", prompt: new Uint8Array([1]), tokens: 3, since: 4 },
+  { worker: WORKER.id, type: "knowledge", knownBy: "unproved", alignTokens: 1 },
+  {
+    worker: WORKER.id,
+    type: "note",
+    note: { type: "unsent", worker: WORKER.id, query: QUERY, origin: { watcher: "w", note: 3 } },
+  },
+  {
+    worker: WORKER.id,
+    type: "note",
+    note: {
+      type: "observed",
+      worker: WORKER.id,
+      outcome: { worker: WORKER.id, epoch: 1, ...QUERY, predictedTokens: 5, cachedTokens: 0 },
+    },
+  },
+  { worker: WORKER.id, type: "cleared" },
+  { worker: WORKER.id, type: "dropped" },
+];
+
+/** All that a watch may say. */
+const MESSAGES: readonly WatchMessage<EncodedDelta>[] = [
+  { instance: "one", version: 4, sources: [STATUS] },
+  { instance: "one", version: 4, part: { type: "begin", seed: 2 ** 32 - 1 } },
+  { instance: "one", version: 4, part: { type: "worker", worker: WATCHED } },
+  { instance: "one", version: 4, part: { type: "chunk", worker: WORKER.id, data: new Uint8Array([1, 2]) } },
+  { instance: "one", version: 15, part: { type: "deltas", deltas: DELTAS.map(deltaToMessage) } },
+  { instance: "one", version: 15, part: { type: "end" } },
+];
+
 /** A service that answers what it is told and remembers what it heard. */
 function fakeService() {
-  const heard: { registered: WorkerInfo[]; sent: MatchQuery[]; unsent: MatchQuery[]; outcomes: Outcome[] } = {
+  const heard: {
+    registered: WorkerInfo[];
+    sent: MatchQuery[];
+    unsent: MatchQuery[];
+    outcomes: Outcome[];
+    asked: WatchAsk[];
+  } = {
+    asked: [],
     registered: [],
     sent: [],
     unsent: [],
@@ -89,14 +172,22 @@ function fakeService() {
     register: (worker) => void heard.registered.push(worker),
     unregister: () => {},
     sources: () => [STATUS],
-    stats: () => ({ workers: 1, runs: 2, blocks: 3, bytes: 4, capBytes: 5, lookups: 6, hits: 7 }),
-    onChange(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
+    stats: () => STATS,
+    hear(note) {
+      if (note.type === "observed") heard.outcomes.push(note.outcome);
+      else heard[note.type].push(note.query);
+    },
+    async *watch(ask, signal) {
+      heard.asked.push(ask);
+      for (const message of MESSAGES) yield message;
+      const gone = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+      listeners.add(() => {});
+      await gone;
+      listeners.clear();
     },
     decodePrompt: (_model, ids) => new Uint8Array(ids),
   };
-  return { service, heard, change: () => [...listeners].map((l) => l()), listeners };
+  return { service, heard, listeners };
 }
 
 /** What `curl --unix-socket SOCKET -d BODY http://x/PATH` does. */
@@ -128,8 +219,16 @@ describe("workerFromMessage", () => {
       upstreamModel: "x",
     };
     const slots = { count: 4, minShare: 0.1, storeTokens: 65_536, emptiesFree: true };
+    const hung: WorkerInfo = { ...plain, state: "down", alive: true };
     const ruled: WorkerInfo = { ...plain, kv: { type: "history", entries: 4, slots, minTokens: 16 } };
-    for (const worker of [WORKER, plain, ruled]) expect(workerFromMessage(workerToMessage(worker))).toEqual(worker);
+    const ranked: WorkerInfo = {
+      ...WORKER,
+      traits: { rankHeader: "x-data-parallel-rank", rankMember: "routed_dp_rank" },
+      rank: { index: 1, of: 4 },
+    };
+    const rankedPlain: WorkerInfo = { ...plain, rank: { index: 3, of: 4 } };
+    for (const worker of [WORKER, plain, hung, ruled, ranked, rankedPlain])
+      expect(workerFromMessage(workerToMessage(worker))).toEqual(worker);
   });
 
   it("workerFromMessage() names the field that is wrong", () => {
@@ -172,7 +271,7 @@ describe("listenWire", () => {
   });
 
   it("listenWire() serves gRPC over HTTP/2 on the same TCP port, and streams changes", async () => {
-    const { service, change, listeners } = fakeService();
+    const { service, listeners } = fakeService();
     const server = await listenWire({ routes: kvRoutes(service), tcp: { host: "127.0.0.1", port: 0 } });
     ends.push(() => server.close());
     const baseUrl = `http://127.0.0.1:${server.port}`;
@@ -182,17 +281,16 @@ describe("listenWire", () => {
     ends.push(() => client.close());
     expect((await client.stats()).blocks).toBe(3);
     const stop = new AbortController();
-    const versions: bigint[] = [];
+    const parts: unknown[] = [];
     try {
-      for await (const reply of grpc.watch({}, { signal: stop.signal })) {
-        versions.push(reply.version);
-        if (versions.length === 1) change();
-        else stop.abort();
+      for await (const reply of grpc.watch({ watcher: "go" }, { signal: stop.signal })) {
+        parts.push(reply.part.case);
+        if (parts.length === MESSAGES.length) stop.abort();
       }
     } catch {
       // Aborted by us.
     }
-    expect(versions).toEqual([1n, 2n]);
+    expect(parts).toEqual([undefined, "begin", "worker", "chunk", "deltas", "end"]);
     await until(() => listeners.size === 0);
   });
 
@@ -211,6 +309,42 @@ describe("listenWire", () => {
 });
 
 describe("connectKv", () => {
+  it("connectKv() gives a watch as the service gave it, with where the watcher stands", async () => {
+    const uds = join(dir, "watch.sock");
+    const { service, heard } = fakeService();
+    const server = await listenWire({ routes: kvRoutes(service), uds });
+    ends.push(() => server.close());
+    const client = connectKv({ address: { uds }, clock });
+    ends.push(() => client.close());
+    const stop = new AbortController();
+    const got: WatchMessage<KvDelta>[] = [];
+    const from = { instance: "one", version: 4 };
+    await expect(async () => {
+      for await (const message of client.watch({ watcher: "router", from, sourcesOnly: false }, stop.signal)) {
+        got.push(message);
+        if (got.length === MESSAGES.length) stop.abort();
+      }
+    }).rejects.toThrow(/abort/i);
+    expect(heard.asked).toEqual([{ watcher: "router", from, sourcesOnly: false }]);
+    expect(got).toEqual(
+      MESSAGES.map((m) => (m.part?.type === "deltas" ? { ...m, part: { type: "deltas", deltas: DELTAS } } : m)),
+    );
+  });
+
+  it("connectKv() tells notes in their order in one call", async () => {
+    const uds = join(dir, "notes.sock");
+    const { service, heard } = fakeService();
+    const server = await listenWire({ routes: kvRoutes(service), uds });
+    ends.push(() => server.close());
+    const client = connectKv({ address: { uds }, clock });
+    ends.push(() => client.close());
+    await client.tell(
+      [1, 2, 3].map((n) => ({ type: "sent", worker: WORKER.id, query: { ...QUERY, root: String(n) } })),
+    );
+    expect(heard.sent.map((query) => query.root)).toEqual(["1", "2", "3"]);
+    expect(await client.stats()).toEqual(STATS);
+  });
+
   it("connectKv() answers with nothing when kvcached is not there, says so, and recovers", async () => {
     const uds = join(dir, "late.sock");
     const client = connectKv({ address: { uds }, clock, retryMs: 10 });

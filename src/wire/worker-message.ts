@@ -13,8 +13,10 @@ import {
 const STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down", "unloaded", "asleep"];
 /** Far above what a server has: each costs memory here. */
 const MAX_SLOTS = 4096;
+/** Traits that are texts go as `NAME=` and the text. */
+const TEXTS = ["textPartsJoin", "rankHeader", "rankMember"] as const satisfies readonly (keyof WorkerTraits)[];
 /** Traits that hold or do not. */
-type Flag = Exclude<keyof WorkerTraits, "textPartsJoin">;
+type Flag = Exclude<keyof WorkerTraits, (typeof TEXTS)[number]>;
 
 /** A list that the compiler holds complete: the wire carries the names of the traits that hold. */
 const FLAGS = Object.keys({
@@ -26,8 +28,6 @@ const FLAGS = Object.keys({
   closesConnections: 0,
   tokenizesChats: 0,
 } satisfies Required<Record<Flag, 0>>) as Flag[];
-/** The trait that is a text goes as `textPartsJoin=` and the text. */
-const JOIN = "textPartsJoin=";
 
 /** Write a worker for the wire. Absent values become proto3 defaults. */
 export function workerToMessage(worker: WorkerInfo): Worker {
@@ -45,10 +45,12 @@ export function workerToMessage(worker: WorkerInfo): Worker {
     ...(kv.type === "events"
       ? { eventsEndpoint: kv.endpoint, replayEndpoint: kv.replay ?? "", topic: kv.topic, dpRank: kv.dpRank }
       : {
+          dpRank: worker.rank?.index ?? 0,
           historyEntries: kv.entries,
           minTokens: kv.minTokens ?? 0,
           ...(kv.slots === undefined ? {} : { slots: create(SlotRulesSchema, { ...kv.slots }) }),
         }),
+    dpRanks: worker.rank?.of ?? 0,
     tokenizerDir: tokenizer.dir ?? "",
     gguf: tokenizer.gguf ?? "",
     byteVocabulary: tokenizer.bytes ?? false,
@@ -57,6 +59,7 @@ export function workerToMessage(worker: WorkerInfo): Worker {
     epoch: worker.epoch,
     maxModelTokens: worker.maxModelTokens ?? 0,
     traits: namesOf(worker.traits),
+    alive: worker.alive ?? false,
     onDemand: worker.onDemand ?? false,
   });
 }
@@ -78,6 +81,7 @@ export function workerFromMessage(message: Worker): WorkerInfo {
     role: message.role === "" ? "both" : oneOf(ROLES, "role", message.role),
     ...(message.blockTokens === 0 ? {} : { blockTokens: message.blockTokens }),
     kv: kvOf(message),
+    ...(message.dpRanks < 2 ? {} : { rank: { index: message.dpRank, of: message.dpRanks } }),
     tokenizer: tokenizerOf(message),
     state: message.state === "" ? "ready" : oneOf(STATES, "state", message.state),
     reason: message.reason,
@@ -127,14 +131,18 @@ function tokenizerOf(message: Worker): TokenizerSource {
 
 function namesOf(traits: WorkerTraits): string[] {
   const flags: string[] = FLAGS.filter((flag) => traits[flag] === true);
-  return traits.textPartsJoin === undefined ? flags : [...flags, JOIN + traits.textPartsJoin];
+  const texts = TEXTS.flatMap((name) => (traits[name] === undefined ? [] : [`${name}=${traits[name]}`]));
+  return [...flags, ...texts];
 }
 
 function traitsOf(names: readonly string[]): WorkerTraits {
-  const join = names.find((name) => name.startsWith(JOIN));
+  const texts = TEXTS.flatMap((trait) => {
+    const said = names.find((name) => name.startsWith(`${trait}=`));
+    return said === undefined ? [] : [[trait, said.slice(trait.length + 1)] as const];
+  });
   return {
     ...Object.fromEntries(FLAGS.filter((flag) => names.includes(flag)).map((flag) => [flag, true])),
-    ...(join === undefined ? {} : { textPartsJoin: join.slice(JOIN.length) }),
+    ...Object.fromEntries(texts),
   };
 }
 

@@ -12,6 +12,9 @@ type Input = LaunchInput<SglangOptions>;
 const FLAG = "--kv-events-config";
 const SOURCE = "SGLang 0.5.23, srt/disaggregation/kv_events.py";
 
+/** Ranks that become workers of their own; a typing error must not make a million. */
+const MAX_RANKS = 1024;
+
 /** Prompts that a worker is believed to keep when it publishes no events. */
 const HISTORY_ENTRIES = 256;
 
@@ -35,7 +38,7 @@ export function eventArgs(input: Input): Arg[] {
 export function eventPorts(input: Input): PlanPort[] {
   const config = effective(input);
   if (config === undefined) return [];
-  const ranks = countOf(Number(userValue(userArgs(input), ["--dp-size", "--data-parallel-size"]))) ?? 1;
+  const ranks = dpSize(input);
   const port = (name: string, endpoint: string | undefined): PlanPort[] => {
     const bound = endpoint === undefined ? undefined : parseTcpEndpoint(endpoint);
     return bound === undefined ? [] : [{ name, port: bound.port, ...(ranks > 1 ? { count: ranks } : {}) }];
@@ -43,17 +46,27 @@ export function eventPorts(input: Input): PlanPort[] {
   return [...port("kv-events", config.endpoint), ...port("kv-replay", config.replay)];
 }
 
-/** The source of rank 0, as this host dials it. */
-export function eventSource(input: Input): KvSource {
+/** The sources of the data-parallel ranks from 1 on; undefined when there is one rank. */
+export function rankSources(input: Input): KvSource[] | undefined {
+  const ranks = Math.min(dpSize(input), MAX_RANKS);
+  return ranks < 2 ? undefined : Array.from({ length: ranks - 1 }, (_, i) => eventSource(input, i + 1));
+}
+
+function dpSize(input: Input): number {
+  return countOf(Number(userValue(userArgs(input), ["--dp-size", "--data-parallel-size"]))) ?? 1;
+}
+
+/** The source of one rank, as this host dials it: its endpoints are the configured ones plus the rank. */
+export function eventSource(input: Input, rank = 0): KvSource {
   const config = effective(input);
   if (config === undefined) return { type: "history", entries: HISTORY_ENTRIES };
   const { host } = input.slot;
   return {
     type: "events",
-    endpoint: dialEndpoint(config.endpoint, host),
-    ...(config.replay === undefined ? {} : { replay: dialEndpoint(config.replay, host) }),
+    endpoint: dialEndpoint(config.endpoint, host, rank),
+    ...(config.replay === undefined ? {} : { replay: dialEndpoint(config.replay, host, rank) }),
     topic: config.topic,
-    dpRank: 0,
+    dpRank: rank,
   };
 }
 

@@ -52,11 +52,11 @@ function parseBlockTokens(text: string): number | undefined {
 }
 
 /**
- * `/kv_event_sources`: an object keyed by data-parallel rank, empty when events are off. The endpoints in it are those
- * of the configuration, so a rank's ports are these plus the rank (`vllm/distributed/kv_events.py`, 0.32.0).
+ * `/kv_event_sources`: an object keyed by data-parallel rank, empty when events are off. The endpoints in it are the rank's
+ * own already, as its publisher bound them (`ZmqEventPublisher._publisher_config`, `vllm/distributed/kv_events.py`, 0.32.0).
  */
 function parseKvSources(body: string, host: string): readonly KvSource[] {
-  return Object.entries(fieldsOf(readJson(body))).flatMap(([key, value]) => {
+  const found = Object.entries(fieldsOf(readJson(body))).flatMap(([key, value]) => {
     const dpRank = Number(key);
     const source = fieldsOf(value);
     const endpoint = textOf(source["endpoint"]);
@@ -66,11 +66,12 @@ function parseKvSources(body: string, host: string): readonly KvSource[] {
     return [
       {
         type: "events" as const,
-        endpoint: dialEndpoint(endpoint, host, dpRank),
-        ...(replay === undefined ? {} : { replay: dialEndpoint(replay, host, dpRank) }),
+        endpoint: dialEndpoint(endpoint, host),
+        ...(replay === undefined ? {} : { replay: dialEndpoint(replay, host) }),
         topic: textOf(source["topic"]) ?? "",
         dpRank,
       },
     ];
   });
+  return found.sort((a, b) => a.dpRank - b.dpRank);
 }

@@ -378,6 +378,12 @@ describe("vllmProbe", () => {
       },
     ]);
     expect(vllm.probe.kvSources?.parse("{}", "h")).toEqual([]);
+    // Each rank's publisher tells the ports that it bound: its own.
+    const ranks = { "1": { enable_kv_cache_events: true, endpoint: "tcp://*:5558" }, "0": JSON.parse(body)["0"] };
+    expect(vllm.probe.kvSources?.parse(JSON.stringify(ranks), "h")).toMatchObject([
+      { dpRank: 0, endpoint: "tcp://h:18357" },
+      { dpRank: 1, endpoint: "tcp://h:5558" },
+    ]);
   });
 
   it("blockTokens and version read the captured answers", () => {

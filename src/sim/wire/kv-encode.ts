@@ -18,13 +18,13 @@ type WireHash = bigint | Uint8Array;
  * One message of the publisher: msgpack `[ts, events, dp rank]`.
  * @param ts seconds since the epoch
  */
-export function encodeBatch(events: readonly CacheEvent[], ts: number, encoding: KvEncoding): Uint8Array {
+export function encodeBatch(events: readonly CacheEvent[], ts: number, encoding: KvEncoding, rank = 0): Uint8Array {
   // A whole number would be written as an integer; engines always send a float64.
   const stamp = Number.isInteger(ts) ? ts + 1e-6 : ts;
   const wire = (encoding.dialect === "sglang" ? joinRemoved(events) : events.map((e) => [e])).map((group) =>
     encodeEvent(group, encoding),
   );
-  return encode([stamp, wire, 0], { useBigInt64: true });
+  return encode([stamp, wire, rank], { useBigInt64: true });
 }
 
 /** The hash that stands for a digest: vLLM takes its last 8 bytes unsigned, SGLang its first 8 signed. */

@@ -11,6 +11,17 @@ export interface KvEndpoints {
   readonly bind?: boolean;
 }
 
+/** One rank's endpoints: the engines add the rank to the ports. */
+export function rankEndpoints<T extends KvEndpoints>(endpoints: T, rank: number): T {
+  const shifted = (endpoint: string) => endpoint.replace(/:(\d+)$/, (_, port: string) => `:${Number(port) + rank}`);
+  const { replay } = endpoints;
+  return {
+    ...endpoints,
+    endpoint: shifted(endpoints.endpoint),
+    ...(replay === undefined ? {} : { replay: shifted(replay) }),
+  };
+}
+
 /** Faults on what is sent live; replay always has the truth. */
 export interface KvFaults {
   /** Batches still to be lost. */

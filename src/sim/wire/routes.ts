@@ -17,6 +17,8 @@ export interface Dialect {
   readonly shapes: { readonly chat: AnswerShapes; readonly completion: AnswerShapes };
   /** SGLang answers for any model name. */
   readonly anyModel: boolean;
+  /** The data-parallel rank that a request names. */
+  rank(exchange: Exchange, body: unknown): number | undefined;
   newId(chat: boolean, exchange: Exchange, engine: SimEngine): string;
   refusal(refusal: Refusal): { readonly status: number; readonly body: object };
   failure(status: number, message: string): { readonly status: number; readonly body: object };
@@ -40,7 +42,7 @@ export function generationRoute(kind: "chat" | "completion", dialect: Dialect): 
     });
     if ("refusal" in read) return refuse(dialect.refusal(read.refusal));
     const cutAfter = read.generation.stream ? engine.takeCut() : undefined;
-    runGeneration(read.generation, dialect.shapes[kind], exchange, engine.loop, {
+    runGeneration(read.generation, dialect.shapes[kind], exchange, engine.rankFor(dialect.rank(exchange, body)).loop, {
       ...(cutAfter === undefined ? {} : { cutAfter }),
       onStart: (active) => engine.active.add(active),
       onEnd: (active) => engine.ended(active),
@@ -92,7 +94,7 @@ export const SIM_ROUTES: RouteTable = {
       profile: options.profile,
       faults: FAULT_KINDS,
     }),
-  "GET /sim/state": (exchange, { loop, publisher, phase }) => {
+  "GET /sim/state": (exchange, { loop, publisher, phase, ranks }) => {
     const { running, waiting, usedBlocks, cachedBlocks, counters, limits } = loop.model;
     const next = publisher?.nextSeq ?? null;
     exchange.sendJson(200, {
@@ -104,6 +106,7 @@ export const SIM_ROUTES: RouteTable = {
       blocks: limits.blocks,
       nextSeq: next,
       counters,
+      ranks: ranks.map((rank) => rank.loop.model.counters),
     });
   },
   "POST /sim/fault": async (exchange, engine) => {

@@ -50,6 +50,7 @@ export function readSglangArgv(argv: readonly string[], env: Readonly<Record<str
     speed: sim.speed,
     loadMs: sim.loadMs,
     seed: sim.seed,
+    ranks: Math.max(1, int("dp-size", int("data-parallel-size", 1))),
     reportsCachedTokens: text("enable-cache-report") !== undefined,
     metrics: text("enable-metrics") !== undefined,
     ...(events === undefined || !prefixCaching

@@ -117,13 +117,13 @@ export function sglangServerInfo(options: SimOptions, http: HostPort): object {
     host: http.host,
     port: http.port,
     disaggregation_mode: "null",
-    ...(events === undefined ? {} : { kv_events: kvEvents(events, limits.blockTokens) }),
+    ...(events === undefined ? {} : { kv_events: kvEvents(events, limits.blockTokens, options.ranks ?? 1) }),
     version: options.version,
     simulated: true,
   };
 }
 
-function kvEvents(events: NonNullable<SimOptions["events"]>, blockTokens: number): object {
+function kvEvents(events: NonNullable<SimOptions["events"]>, blockTokens: number, ranks: number): object {
   const live = parseEndpoint(events.endpoint);
   const replay = events.replay === undefined ? undefined : parseEndpoint(events.replay);
   return {
@@ -132,7 +132,7 @@ function kvEvents(events: NonNullable<SimOptions["events"]>, blockTokens: number
     endpoint_port_base: live?.port ?? null,
     topic: events.topic,
     block_size: blockTokens,
-    dp_size: 1,
+    dp_size: ranks,
     ...(replay === undefined ? {} : { replay_endpoint_port_base: replay.port }),
   };
 }

@@ -20,6 +20,11 @@ import {
 const DIALECT: Dialect = {
   shapes: { chat: sglangChat, completion: sglangCompletion },
   anyModel: true,
+  rank(_, body) {
+    const rank =
+      typeof body === "object" && body !== null && "routed_dp_rank" in body ? body.routed_dp_rank : undefined;
+    return typeof rank === "number" ? rank : undefined;
+  },
   newId: (_chat, _exchange, engine) => engine.deps.newId(),
   refusal: ({ why, message }) => ({
     status: 400,

@@ -2,7 +2,7 @@ import type { Clock } from "../../core/clock.ts";
 import { EngineLoop } from "./engine-loop.ts";
 import type { Fault } from "./faults.ts";
 import { encodeBatch } from "./kv-encode.ts";
-import { KvPublisher } from "./kv-publisher.ts";
+import { KvPublisher, rankEndpoints } from "./kv-publisher.ts";
 import type { Active } from "./run-generation.ts";
 import type { SimOptions } from "./sim-options.ts";
 import { vllmError } from "./vllm-bodies.ts";
@@ -24,12 +24,17 @@ export type Phase = "loading" | "ready" | "draining" | "dead";
 /** How long vLLM's API server outlives its engine (seen on 0.32.0). */
 const OUTLIVES_MS = 3_600;
 
+/** One data-parallel rank: a model with its cache, and where it tells of it. */
+export interface SimRank {
+  readonly loop: EngineLoop;
+  readonly publisher: KvPublisher | undefined;
+}
+
 /** One simulated engine without its HTTP: model, events, faults, what is under way. */
 export class SimEngine {
   readonly options: SimOptions;
   readonly deps: SimDeps;
-  readonly loop: EngineLoop;
-  readonly publisher: KvPublisher | undefined;
+  readonly ranks: readonly SimRank[];
   readonly active = new Set<Active>();
   phase: Phase = "loading";
   #hang: "all" | "generation" | undefined;
@@ -40,20 +45,44 @@ export class SimEngine {
   constructor(options: SimOptions, deps: SimDeps) {
     this.options = options;
     this.deps = deps;
-    const { events } = options;
-    this.publisher = events === undefined ? undefined : new KvPublisher(events, options.host);
-    this.loop = new EngineLoop(options, deps.clock, (batch) => {
-      if (events !== undefined) this.publisher?.publish(encodeBatch(batch, deps.clock.wall() / 1000, events.encoding));
-    });
+    this.ranks = Array.from({ length: options.ranks ?? 1 }, (_, rank) => startRank(options, deps, rank));
+  }
+
+  /** Of rank 0. */
+  get loop(): EngineLoop {
+    return this.ranks[0]!.loop;
+  }
+
+  get publisher(): KvPublisher | undefined {
+    return this.ranks[0]!.publisher;
+  }
+
+  /** Where a request is computed: on the rank that it names, else on the one with the least to do. */
+  rankFor(named: number | undefined): SimRank {
+    const [first, ...others] = this.ranks;
+    const load = ({ loop: { model } }: SimRank) => model.running + model.waiting;
+    return (
+      (named === undefined ? undefined : this.ranks[named]) ??
+      others.reduce((least, each) => (load(each) < load(least) ? each : least), first!)
+    );
+  }
+
+  /** Stop computing, on all ranks. */
+  freeze(): void {
+    for (const { loop } of this.ranks) loop.freeze();
+  }
+
+  async closePublishers(): Promise<void> {
+    await Promise.all(this.ranks.map(({ publisher }) => publisher?.close()));
   }
 
   /** Open the event sockets; SGLang begins with an empty cache, said aloud as batch 0. */
   async open(): Promise<void> {
-    await this.publisher?.open();
     const { events } = this.options;
-    if (this.options.kind === "sglang" && events !== undefined) {
-      const cleared = encodeBatch([{ type: "cleared" }], this.deps.clock.wall() / 1000, events.encoding);
-      this.publisher?.publish(cleared);
+    for (const [rank, { publisher }] of this.ranks.entries()) {
+      await publisher?.open();
+      if (this.options.kind !== "sglang" || events === undefined) continue;
+      publisher?.publish(encodeBatch([{ type: "cleared" }], this.deps.clock.wall() / 1000, events.encoding, rank));
     }
     for (const fault of this.options.faults) this.apply(fault);
   }
@@ -70,7 +99,7 @@ export class SimEngine {
         this.#hang = fault.for ?? "all";
         return;
       case "slow":
-        this.loop.slow(fault.factor);
+        for (const { loop } of this.ranks) loop.slow(fault.factor);
         return;
       case "drop-events":
         if (this.publisher !== undefined) this.publisher.faults.drop = fault.count;
@@ -85,7 +114,7 @@ export class SimEngine {
         this.#cut = { chunks: fault.chunks, count: fault.count };
         return;
       case "full-cache":
-        this.loop.fill(true);
+        for (const { loop } of this.ranks) loop.fill(true);
         return;
       case "clear":
         this.#clearFaults();
@@ -140,7 +169,7 @@ export class SimEngine {
       return;
     }
     this.phase = "dead";
-    this.loop.freeze();
+    this.freeze();
     this.failAll("EngineCore encountered an issue. See stack trace (above) for the root cause.");
     this.deps.clock.after(OUTLIVES_MS, () => this.deps.exit(0));
   }
@@ -149,10 +178,21 @@ export class SimEngine {
     this.#hang = undefined;
     this.#errors = 0;
     this.#cut = { chunks: 0, count: 0 };
-    this.loop.slow(1);
-    this.loop.fill(false);
-    if (this.publisher === undefined) return;
-    this.publisher.faults.drop = 0;
-    this.publisher.faults.reorder = false;
+    for (const { loop, publisher } of this.ranks) {
+      loop.slow(1);
+      loop.fill(false);
+      if (publisher === undefined) continue;
+      publisher.faults.drop = 0;
+      publisher.faults.reorder = false;
+    }
   }
+}
+
+function startRank(options: SimOptions, deps: SimDeps, rank: number): SimRank {
+  const { events, host } = options;
+  const publisher = events === undefined ? undefined : new KvPublisher(rankEndpoints(events, rank), host);
+  const loop = new EngineLoop(options, deps.clock, (batch) => {
+    if (events !== undefined) publisher?.publish(encodeBatch(batch, deps.clock.wall() / 1000, events.encoding, rank));
+  });
+  return { loop, publisher };
 }

@@ -21,6 +21,8 @@ export interface SimOptions {
   readonly modelPath: string;
   readonly maxModelTokens: number;
   readonly limits: EngineLimits;
+  /** Data-parallel ranks, each with a cache and a publisher of its own (at the configured ports plus the rank). Default 1. */
+  readonly ranks?: number;
   readonly profile: EngineProfile;
   /** Divides the duration of all work; 1 is real time. */
   readonly speed: number;

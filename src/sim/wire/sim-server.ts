@@ -34,7 +34,7 @@ export async function startSim(options: SimOptions, deps: SimDeps): Promise<SimS
     await listen(server, options);
   } catch (e) {
     server.close();
-    await engine.publisher?.close();
+    await engine.closePublishers();
     throw e instanceof CgnError ? e : portInUse(options, e);
   }
   if (options.kind === "sglang") await loading(options, deps);
@@ -48,10 +48,10 @@ export async function startSim(options: SimOptions, deps: SimDeps): Promise<SimS
     engine,
     terminate: () => terminate(server, engine),
     async close() {
-      engine.loop.freeze();
+      engine.freeze();
       server.closeAllConnections();
       await closed(server);
-      await engine.publisher?.close();
+      await engine.closePublishers();
     },
   };
 }
@@ -95,7 +95,7 @@ async function terminate(server: Server, engine: SimEngine): Promise<void> {
   const graceS = engine.options.shutdownTimeoutS;
   engine.phase = "draining";
   if (graceS === 0 && engine.active.size > 0) {
-    engine.loop.freeze();
+    engine.freeze();
     await closed(server);
   } else {
     if (!(await engine.idle(graceS * 1000))) {
@@ -104,7 +104,7 @@ async function terminate(server: Server, engine: SimEngine): Promise<void> {
     server.closeIdleConnections();
     await closed(server, engine);
   }
-  await engine.publisher?.close();
+  await engine.closePublishers();
 }
 
 /** How long an answer that is written already may take to leave. */

@@ -160,6 +160,7 @@ export function readVllmArgv(argv: readonly string[], env: Readonly<Record<strin
     speed: sim.speed,
     loadMs: sim.loadMs,
     seed: sim.seed,
+    ranks: Math.max(1, int("data-parallel-size", Number(text("dp") ?? 1))),
     reportsCachedTokens: text("enable-prompt-tokens-details") === "true",
     metrics: true,
     ...(events === undefined

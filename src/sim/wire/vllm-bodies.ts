@@ -1,6 +1,7 @@
 import type { CacheUse } from "../model/engine-model.ts";
 import { encodeText } from "../tokens.ts";
 import type { AnswerShapes, Generation } from "./answer-shapes.ts";
+import { rankEndpoints } from "./kv-publisher.ts";
 import type { SimOptions } from "./sim-options.ts";
 
 /** Bodies as vLLM 0.32.0 gives them, key for key (`../testdata/vllm`). */
@@ -181,16 +182,19 @@ export function vllmModels(options: SimOptions, created: number): object {
 export function vllmEventSources(options: SimOptions): object {
   const { events } = options;
   if (events === undefined) return {};
-  return {
-    "0": {
+  const sources = Array.from({ length: options.ranks ?? 1 }, (_, rank) => {
+    const { endpoint, replay, bufferSteps, topic } = rankEndpoints(events, rank);
+    const source = {
       enable_kv_cache_events: true,
       publisher: "zmq",
-      endpoint: events.endpoint,
-      replay_endpoint: events.replay ?? null,
-      buffer_steps: events.bufferSteps,
+      endpoint,
+      replay_endpoint: replay ?? null,
+      buffer_steps: bufferSteps,
       hwm: 100_000,
       max_queue_size: 100_000,
-      topic: events.topic,
-    },
-  };
+      topic,
+    };
+    return [String(rank), source];
+  });
+  return Object.fromEntries(sources);
 }

@@ -12,6 +12,7 @@ import { vllmChat, vllmCompletion, vllmError, vllmEventSources, vllmModels } fro
 const DIALECT: Dialect = {
   shapes: { chat: vllmChat, completion: vllmCompletion },
   anyModel: false,
+  rank: (exchange) => rankOf(exchange.header("x-data-parallel-rank")),
   newId(chat, exchange, engine) {
     const id = exchange.header("x-request-id") ?? engine.deps.newId().slice(0, 16);
     // The same header may come twice; the model knows a request by its id.
@@ -31,6 +32,10 @@ const DIALECT: Dialect = {
     body: vllmError(500, "InternalServerError", "cannot schedule new futures after shutdown"),
   }),
 };
+
+function rankOf(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
+}
 
 /** vLLM answers these only with VLLM_SERVER_DEV_MODE=1. */
 const devOnly =
