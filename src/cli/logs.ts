@@ -5,6 +5,8 @@ import { workerIds } from "../agent/engine-worker.ts";
 import type { Settings } from "../config/settings.ts";
 import { CgnError } from "../core/errors.ts";
 import { followFile } from "../process/file-follow.ts";
+import { keptRunPath } from "../process/kept-runs.ts";
+import { rotatedNames } from "../process/log-bounds.ts";
 import { logFileOf } from "../process/plan-supervisor.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
 import { runningDemos } from "./demo/demo-folder.ts";
@@ -15,11 +17,17 @@ import { cacheDir } from "./places.ts";
 export const logsCommand: Command = {
   name: "logs",
   about: "show what engines wrote",
-  examples: ["cgn logs", "cgn logs node1/qwen --lines 200", "cgn logs qwen --follow"],
+  examples: ["cgn logs", "cgn logs node1/qwen --lines 200", "cgn logs qwen --follow", "cgn logs qwen --run bad"],
   positionals: [{ name: "engine", about: "its id, or a part of it; default: all", required: false }],
   options: {
     ...CONFIG_OPTIONS,
     follow: { type: "boolean", about: "go on with what is written from now on, until Ctrl-C" },
+    run: {
+      type: "string",
+      about: "now: the log that goes on; good: the newest run that was stable; bad: the newest that ended by itself",
+      default: "now",
+      choices: ["now", "good", "bad"],
+    },
     lines: {
       type: "number",
       value: "N",
@@ -32,11 +40,16 @@ export const logsCommand: Command = {
   },
   async run({ options, positionals }, cli) {
     const settings = loadForCommand(options, cli);
-    const logs = chooseLogs(settings, positionals[0], runningDemos(cacheDir(cli.env)));
+    const logs = ofRun(
+      chooseLogs(settings, positionals[0], runningDemos(cacheDir(cli.env))),
+      String(options["run"]),
+      positionals[0],
+    );
+    const files = settings.agent.logBounds.files;
     const prefix = (name: string): string => (logs.length > 1 ? `${name} | ` : "");
     const count = Math.max(0, Number(options["lines"]));
     for (const { name, path } of logs) {
-      for (const line of await lastLines(path, count)) cli.out(prefix(name) + line);
+      for (const line of await lastLines(path, count, files)) cli.out(prefix(name) + line);
     }
     if (options["follow"] === true) {
       await Promise.all(logs.map(({ name, path }) => follow(path, cli, (line) => cli.out(prefix(name) + line))));
@@ -73,15 +86,29 @@ function chooseLogs({ agent, engines }: Settings, wanted: string | undefined, de
   throw new CgnError("BAD_INVOCATION", `Cannot show logs: ${is}. ${right}`, { known: names });
 }
 
+/** The same logs, or what was kept of one run of each, where there is any. @throws CgnError BAD_INVOCATION when there is none */
+function ofRun(logs: readonly EngineLog[], run: string, wanted: string | undefined): readonly EngineLog[] {
+  if (run !== "good" && run !== "bad") return logs;
+  const kept = logs
+    .map(({ name, path }) => ({ name, path: keptRunPath(path, run) }))
+    .filter(({ path }) => existsSync(path));
+  if (kept.length > 0) return kept;
+  const what = run === "good" ? "no run was stable for a minute yet" : "no run ended by itself yet";
+  const message = `Cannot show the last ${run} run${wanted === undefined ? "" : ` of "${wanted}"`}: ${what}. See cgn logs`;
+  throw new CgnError("BAD_INVOCATION", message, { run });
+}
+
 /** No more than this is read of a file's end. */
 const TAIL_BYTES = 1024 * 1024;
 
-/** The last lines of a log, from its older half where the newer one has too few. */
-async function lastLines(path: string, count: number): Promise<string[]> {
-  if (count === 0) return [];
-  const newer = await linesOf(path);
-  const lines = newer.length >= count ? newer : [...(await linesOf(`${path}.1`)), ...newer];
-  return lines.slice(-count);
+/** The last lines of a log, from its rotated files where the newest has too few. */
+async function lastLines(path: string, count: number, files: number): Promise<string[]> {
+  let lines: string[] = [];
+  for (const each of [path, ...rotatedNames(path, files)]) {
+    if (lines.length >= count) break;
+    lines = [...(await linesOf(each)), ...lines];
+  }
+  return count === 0 ? [] : lines.slice(-count);
 }
 
 async function linesOf(path: string): Promise<string[]> {

@@ -26,6 +26,24 @@ export const agentSchema = z.strictObject({
   heartbeat: duration("How often the agent says that it is alive", 5_000),
   drain_grace: duration("How long requests in flight may take after a stop was asked for", 30_000),
   keep_engines: flag("Engines outlive the agent (for upgrades), and no guard process watches them", false),
+  log_file_mib: about(
+    z.number().min(0.001).max(1_048_576).default(16),
+    "An engine's log is rotated before it grows above this: `NAME.log` becomes `NAME.log.1`, that `NAME.log.2`, …",
+    { unit: "MiB" },
+  ),
+  log_files: about(z.int().min(1).max(100).default(4), "Files of each engine's log, the newest included", {
+    unit: "files",
+  }),
+  stall_timeout: duration(
+    "An engine that has requests and computes nothing for them for so long counts as hung and is started again; `0s`: never. " +
+      "Only engines whose metrics tell (vLLM, SGLang, llama-server)",
+    300_000,
+  ),
+  oom_score_adj: about(
+    z.int().min(-1000).max(1000).optional(),
+    "How readily the kernel ends engines when memory runs out (Linux); never below the agent's own",
+    { unit: "points", defaultText: "100 above the agent's" },
+  ),
   platform: about(
     z.enum(["cuda", "cpu", "metal", "auto"]).optional(),
     "What the engines compute on. `auto` looks at this host; not written, commands are rendered for a GPU whatever the host has",
@@ -71,6 +89,9 @@ export const perEngineAgentKeys = {
   }),
   ready_timeout: optionalDuration("How long this engine may take to become ready", {
     defaultText: "`[agent].ready_timeout`",
+  }),
+  stall_timeout: optionalDuration("How long this engine may have requests without computing anything; `0s`: for ever", {
+    defaultText: "`[agent].stall_timeout`",
   }),
   drain_grace: optionalDuration("How long requests in flight may take after a stop was asked for", {
     defaultText: "`[agent].drain_grace`",

@@ -21,6 +21,7 @@ const NOT_INHERITED: ReadonlySet<string> = new Set([
   "gpus",
   "kv_events",
   "kv_replay",
+  "start_after",
 ]);
 
 /**

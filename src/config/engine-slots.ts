@@ -75,7 +75,6 @@ function assignGpus(
   agentIndex: number | undefined,
 ): (readonly number[] | undefined)[] {
   const next = new Map<unknown, number>();
-  const owners = new Map<number, EngineDraft>();
   return drafts.map((draft) => {
     if (!draft.spawn) return undefined;
     const { common, entry } = draft;
@@ -92,25 +91,7 @@ function assignGpus(
         remedy: `List ${tp} GPUs, or lower tp`,
       });
     }
-    warnSharedGpus(ctx, draft, own ?? [], owners);
     return own;
-  });
-}
-
-function warnSharedGpus(
-  ctx: LoadContext,
-  draft: EngineDraft,
-  own: readonly number[],
-  owners: Map<number, EngineDraft>,
-): void {
-  const both = own.filter((gpu) => owners.has(gpu));
-  for (const gpu of own) owners.set(gpu, draft);
-  if (both.length === 0) return;
-  const key = draft.common.gpus === undefined ? "gpu_index" : "gpus";
-  report(ctx, [...draft.entry.path, key], {
-    severity: "warning",
-    problem: `GPU ${both.join(", ")} is also used by another engine of this file`,
-    remedy: "Give each engine its own gpus, or lower each one's share of GPU memory",
   });
 }
 

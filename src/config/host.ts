@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { availableParallelism, homedir, hostname, networkInterfaces, totalmem, userInfo } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,6 +12,8 @@ export interface HostFacts {
   readonly memoryBytes: number;
   /** What is there to compute on. Used only with `[agent].platform = "auto"`, and for hints. */
   readonly platform: EngineSlot["platform"];
+  /** Indices of the GPUs that engines may be given; absent: none, or not known. */
+  readonly gpus?: readonly number[];
   /** First address that other hosts could reach; undefined on a machine without a network. */
   readonly address?: string;
   /** May this folder be used, or be made and then used? */
@@ -29,12 +31,14 @@ export interface HostFacts {
 /** The machine this runs on. `env` is read for the XDG folders. */
 export function readHostFacts(env: Readonly<Record<string, string | undefined>>): HostFacts {
   const address = firstAddress();
+  const gpus = readGpus(env.CUDA_VISIBLE_DEVICES);
   return {
     hostname: hostname(),
     cores: availableParallelism(),
     memoryBytes: totalmem(),
     platform: readPlatform(),
     ...(address === undefined ? {} : { address }),
+    ...(gpus.length === 0 ? {} : { gpus }),
     canWrite,
     runtimeDir: join(absolute(env.XDG_RUNTIME_DIR) ?? `/tmp/cgn-${userInfo().uid}`, "cgn"),
     launcherDir: fileURLToPath(new URL("../../launchers", import.meta.url)),
@@ -63,6 +67,26 @@ const absolute = (dir: string | undefined): string | undefined => (dir?.startsWi
 function readPlatform(): EngineSlot["platform"] {
   if (existsSync("/dev/nvidia0")) return "cuda";
   return process.platform === "darwin" && process.arch === "arm64" ? "metal" : "cpu";
+}
+
+/**
+ * NVIDIA's GPUs of this host, or those of them that whoever started cgn left to it. UUIDs in the variable tell no index: then no GPU
+ * is given out.
+ */
+export function readGpus(visible: string | undefined, devices = "/dev"): number[] {
+  const there = listDevices(devices).flatMap((name) => /^nvidia(\d+)$/.exec(name)?.[1] ?? []);
+  const all = there.map(Number).sort((a, b) => a - b);
+  if (visible === undefined) return all;
+  const words = visible.split(",").map((word) => word.trim());
+  return words.every((word) => /^\d+$/.test(word)) ? words.map(Number).filter((gpu) => all.includes(gpu)) : [];
+}
+
+function listDevices(dir: string): string[] {
+  try {
+    return readdirSync(dir);
+  } catch {
+    return [];
+  }
 }
 
 function firstAddress(): string | undefined {
