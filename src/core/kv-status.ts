@@ -1,4 +1,8 @@
 import type { WorkerId } from "./ids.ts";
+import type { Tier } from "./kv-event.ts";
+
+/** All tiers, fastest first. */
+export const TIER_NAMES: readonly Tier[] = ["device", "host", "disk", "shared"];
 
 /** What kvcached knows about one worker's source, for status pages, metrics and `cgn kv sources`. */
 export interface KvSourceStatus {
@@ -24,6 +28,32 @@ export interface KvSourceStatus {
   readonly parity: string;
 }
 
+/** The snapshot on disk, from which a restarted kvcached knows again what it knew. */
+export interface KvSnapshotStatus {
+  /** "" where none is kept. */
+  readonly path: string;
+  /** `waiting`: none was written yet; `restoring`: the one of the last run is being read and checked with the engines. */
+  readonly state: "off" | "waiting" | "restoring" | "written" | "failing";
+  /** What is wrong, or what became of the file at the start; "" when there is nothing to say. */
+  readonly detail: string;
+  /** Milliseconds since the last one was written; undefined before the first. */
+  readonly ageMs?: number;
+  readonly bytes: number;
+  readonly blocks: number;
+  /** Workers whose part of the file was believed at the start, and those whose part was not. */
+  readonly restored: number;
+  readonly dropped: number;
+}
+
+/** Somebody who watches kvcached, a router with a copy of its index for example. */
+export interface KvWatcher {
+  readonly name: string;
+  readonly state: "snapshot" | "live";
+  /** Bytes of changes that it has not taken yet. */
+  readonly behindBytes: number;
+  readonly connectedMs: number;
+}
+
 /** Figures of the index over all models. */
 export interface KvStats {
   readonly workers: number;
@@ -33,4 +63,10 @@ export interface KvStats {
   readonly capBytes: number;
   readonly lookups: number;
   readonly hits: number;
+  /** Blocks by the tier they lie in; one that lies in two counts in both. */
+  readonly tiers: Readonly<Record<Tier, number>>;
+  readonly snapshot: KvSnapshotStatus;
+  readonly watchers: readonly KvWatcher[];
+  /** This run of kvcached. */
+  readonly instance: string;
 }

@@ -9,8 +9,10 @@ import { type Applied, applyEvents } from "../kvindex/apply-events.ts";
 import { EventShape } from "../kvindex/event-shape.ts";
 import type { WorkerSlot } from "../kvindex/prefix-index.ts";
 import type { Vocabulary } from "../prompt/vocabulary.ts";
+import type { KnownBy } from "../wire/kv-delta.ts";
 import type { AppliedIndex } from "./applied-index.ts";
 import { createHistorySource, type Held, type HistorySource } from "./history-source.ts";
+import { encodeHistory } from "./history-state.ts";
 import type { ParityFinding } from "./parity-probe.ts";
 import { createSentClocks } from "./sent-clocks.ts";
 import { createSlotSource } from "./slot-source.ts";
@@ -40,6 +42,8 @@ const FALLBACK_ENTRIES = 32;
 export class FollowedWorker {
   readonly info: WorkerInfo;
   readonly slot: WorkerSlot;
+  /** Prompts of its that are kept. */
+  readonly historyEntries: number;
   readonly #d: FollowDeps;
   readonly #log: Log;
   readonly #sent = createSentClocks();
@@ -60,13 +64,23 @@ export class FollowedWorker {
     this.#d = deps;
     this.#log = deps.log.child({ worker: info.id });
     this.#shape = new EventShape(info.blockTokens);
-    const entries = info.kv.type === "history" ? info.kv.entries : FALLBACK_ENTRIES;
-    this.slot = deps.index.addWorker(info.id, { historyEntries: entries });
+    this.historyEntries = info.kv.type === "history" ? info.kv.entries : FALLBACK_ENTRIES;
+    this.slot = deps.index.addWorker(info.id, { historyEntries: this.historyEntries });
     if (info.kv.type === "history") {
       const { slots } = info.kv;
       this.#history = slots === undefined ? createHistorySource(deps.index, this.slot) : createSlotSource(slots);
     }
     void this.#start();
+  }
+
+  /** How it is known just now. */
+  get knownBy(): KnownBy {
+    return this.#history === undefined ? "events" : "history";
+  }
+
+  /** What its history source knows besides the index, for a copy of it; undefined where there is none. */
+  historyState(): Uint8Array | undefined {
+    return this.#history === undefined ? undefined : encodeHistory(this.#history);
   }
 
   get vocabulary(): Vocabulary | undefined {

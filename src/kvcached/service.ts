@@ -1,19 +1,24 @@
+import { randomUUID } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
-import type { KvSourceStatus, KvStats } from "../core/kv-status.ts";
+import type { KvSnapshotStatus, KvSourceStatus, KvStats } from "../core/kv-status.ts";
 import { type Log, SILENT_LOG } from "../core/log.ts";
 import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
-import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
-import type { PrefixMatch } from "../kvindex/prefix-index.ts";
+import { holdsNothing, type WorkerDirectory, type WorkerInfo } from "../core/worker.ts";
+import type { IndexStats, PrefixMatch } from "../kvindex/prefix-index.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import type { KvNote } from "../wire/kv-note.ts";
 import type { KvService } from "../wire/kv-server.ts";
+import { NO_SNAPSHOT } from "../wire/stats-message.ts";
 import { AppliedIndex, type AppliedListener } from "./applied-index.ts";
 import { type FollowDeps, FollowedWorker } from "./followed-worker.ts";
 import { exportKvMetrics } from "./kv-metrics.ts";
+import { matchWorkers } from "./match-workers.ts";
 import { createParityProbe } from "./parity-probe.ts";
 import type { SourcePolicy } from "./source-state.ts";
 import { createVocabularies } from "./vocabularies.ts";
+import { WatchHub } from "./watch-hub.ts";
 
 export interface KvcachedOptions {
   readonly clock: Clock;
@@ -29,6 +34,12 @@ export interface KvcachedOptions {
   readonly metrics?: Metrics;
   /** The API key of an engine that asks for one, where it is known (the agent of this process started it). A secret. */
   readonly apiKey?: (id: WorkerId) => string | undefined;
+  /** This run, for watchers; random by default. */
+  readonly instance?: string;
+  /** Resolved once what a file of the last run says is in the index; watchers wait for it. Default: at once. */
+  readonly ready?: Promise<void>;
+  /** State of the snapshot on disk, for `stats()`. */
+  readonly snapshot?: () => KvSnapshotStatus;
   /** How engines are asked (parity probe). Default `fetch`. */
   readonly fetch?: typeof fetch;
 }
@@ -51,12 +62,12 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const index = createPrefixIndex({ capBytes: options.capBytes, seed: options.seed });
   const applied = new AppliedIndex(index);
   const workers = new Map<WorkerId, FollowedWorker>();
-  const listeners = new Set<() => void>();
-  const changed = () => {
-    for (const listener of listeners) listener();
-  };
+  const instance = options.instance ?? randomUUID();
   const sources = (): readonly KvSourceStatus[] => [...workers.values()].map((worker) => worker.status());
   const metrics = options.metrics && exportKvMetrics(options.metrics, () => index.stats(), sources);
+  const ready = options.ready ?? Promise.resolve();
+  const hub = new WatchHub({ index: applied, clock: options.clock, instance, workers, sources, ready });
+  const changed = () => hub.changed();
   const deps: FollowDeps = {
     index: applied,
     clock: options.clock,
@@ -77,7 +88,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const register = (info: WorkerInfo) => {
     const known = workers.get(info.id);
     // A worker that is down holds nothing, unless it only hangs; a late word of an earlier process changes nothing.
-    if (info.state === "down") {
+    if (holdsNothing(info.state)) {
       if (info.alive === true && (known === undefined || sameCache(known.info, info))) return;
       if (known !== undefined && info.epoch >= known.info.epoch) unregister(info.id);
       return;
@@ -87,74 +98,57 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
       if (info.epoch < known.info.epoch) return;
       known.close();
     }
-    workers.set(info.id, new FollowedWorker(info, deps));
+    const worker = new FollowedWorker(info, deps);
+    workers.set(info.id, worker);
+    hub.followed(worker);
     changed();
+  };
+  const hear = (note: KvNote) => {
+    const worker = workers.get(note.worker);
+    if (worker === undefined) return;
+    // Its copies do as it does; a worker that is known by events changes by them alone.
+    if (worker.knownBy === "history") hub.note(note);
+    if (note.type === "observed") worker.observe(note.outcome);
+    else worker[note.type](note.query.root, note.query.prompt);
   };
   const found: PrefixMatch[] = [];
   const service: Kvcached = {
     match(query) {
       const start = metrics === undefined ? 0 : options.clock.now();
-      const answer = matches(query, workers, index.match(query.root, query.prompt, found));
+      const answer = matchWorkers(query, workers, index.match(query.root, query.prompt, found));
       metrics?.lookup(options.clock.now() - start);
       return answer;
     },
-    sent: (id, query) => workers.get(id)?.sent(query.root, query.prompt),
-    unsent: (id, query) => workers.get(id)?.unsent(query.root, query.prompt),
-    observe: (outcome: Outcome) => workers.get(outcome.worker)?.observe(outcome),
+    sent: (worker, query) => hear({ type: "sent", worker, query }),
+    unsent: (worker, query) => hear({ type: "unsent", worker, query }),
+    observe: (outcome: Outcome) => hear({ type: "observed", worker: outcome.worker, outcome }),
+    hear,
+    watch: (ask, signal) => hub.watch(ask, signal),
     register,
     unregister,
     sources,
-    stats: (): KvStats => statsOf(index.stats()),
+    stats: (): KvStats => ({
+      ...statsOf(index.stats()),
+      snapshot: options.snapshot?.() ?? NO_SNAPSHOT,
+      watchers: hub.watchers(),
+      instance,
+    }),
     decodePrompt(model, tokenIds) {
       const worker = [...workers.values()].find((w) => w.info.models.includes(model) && w.vocabulary !== undefined);
       return worker?.vocabulary?.decode(tokenIds);
-    },
-    onChange(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
     },
     onApplied: (listener) => applied.onApplied(listener),
     follow: (directory) => followDirectory(directory, register, unregister),
     agentNotice: (id, what) => workers.get(id)?.notice(what),
     close() {
       metrics?.close();
+      hub.close();
       for (const worker of workers.values()) worker.close();
       workers.clear();
     },
   };
   return service;
 }
-
-/** What the index says, and what sources know besides it: the better of both for a worker. */
-function matches(
-  query: MatchQuery,
-  workers: ReadonlyMap<WorkerId, FollowedWorker>,
-  found: readonly PrefixMatch[],
-): readonly WorkerMatch[] {
-  const answer: WorkerMatch[] = [];
-  for (const m of found) {
-    const worker = workers.get(m.worker);
-    if (worker === undefined || worker.slot !== m.slot || !worker.info.models.includes(query.model)) continue;
-    const { blocks, bytes, tier, source } = m;
-    // An engine with several KV groups re-uses multiples of all their block sizes only.
-    const tokens = source === "events" ? m.tokens - (m.tokens % worker.alignTokens) : m.tokens;
-    if (tokens === 0 && m.tokens > 0) continue;
-    answer.push({ worker: m.worker, tokens, blocks, bytes, tier, source });
-  }
-  for (const [id, worker] of workers) {
-    if (!worker.info.models.includes(query.model)) continue;
-    const at = answer.findIndex((m) => m.worker === id && m.source === "history");
-    const held = worker.match(query.root, query.prompt, answer[at] ?? NOTHING);
-    if (held === undefined) continue;
-    if (at >= 0) answer.splice(at, 1);
-    const { bytes, tokens } = held;
-    if (tokens >= worker.minTokens)
-      answer.push({ worker: id, tokens, bytes, blocks: 0, tier: "device", source: "history" });
-  }
-  return answer;
-}
-
-const NOTHING = { bytes: 0, tokens: 0 };
 
 function followDirectory(
   directory: WorkerDirectory,
@@ -164,7 +158,7 @@ function followDirectory(
   let followed = new Set<WorkerId>();
   const take = (list: readonly WorkerInfo[]) => {
     // A worker that is down holds nothing any more; a starting one is subscribed to early, so that no event is missed.
-    const alive = list.filter((worker) => worker.state !== "down" || worker.alive === true);
+    const alive = list.filter((worker) => !holdsNothing(worker.state) || worker.alive === true);
     const ids = new Set(alive.map((worker) => worker.id));
     for (const id of followed) if (!ids.has(id)) unregister(id);
     for (const worker of alive) register(worker);
@@ -189,7 +183,7 @@ function sameCache(a: WorkerInfo, b: WorkerInfo): boolean {
   return JSON.stringify(of(a)) === JSON.stringify(of(b));
 }
 
-function statsOf(stats: KvStats): KvStats {
-  const { workers, runs, blocks, bytes, capBytes, lookups, hits } = stats;
-  return { workers, runs, blocks, bytes, capBytes, lookups, hits };
+function statsOf(stats: IndexStats): Omit<KvStats, "snapshot" | "watchers" | "instance"> {
+  const { workers, runs, blocks, bytes, capBytes, lookups, hits, blocksByTier: tiers } = stats;
+  return { workers, runs, blocks, bytes, capBytes, lookups, hits, tiers };
 }

@@ -6,8 +6,14 @@ import type { Tier } from "../core/kv-event.ts";
 import type { KvSourceStatus, KvStats } from "../core/kv-status.ts";
 import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import { PrefixIndex, type Source } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { PrefixIndex } from "./gen/cgn/kv/v1/kv_pb.ts";
+import type { KvDelta } from "./kv-delta.ts";
+import { type KvNote, notesToMessage } from "./kv-note.ts";
+import { sourceFromMessage } from "./source-message.ts";
+import { statsFromMessage } from "./stats-message.ts";
+import type { WireTls } from "./tls.ts";
 import { type WireAddress, wireName, wireTransport } from "./transport.ts";
+import { type WatchAsk, type WatchMessage, watchFromMessage } from "./watch-message.ts";
 import { workerToMessage } from "./worker-message.ts";
 
 /** Is the other end there, and if not, what it said last. */
@@ -27,6 +33,12 @@ export interface KvClient extends PrefixKnowledge {
   sources(): Promise<readonly KvSourceStatus[]>;
   /** @throws CgnError DEPENDENCY_UNREACHABLE */
   stats(): Promise<KvStats>;
+  /** Tell several things at once, in their order. @throws CgnError DEPENDENCY_UNREACHABLE */
+  tell(notes: readonly KvNote[]): Promise<void>;
+  /** Everything that kvcached knows, then each change. Ends or throws when the connection does. */
+  watch(ask: WatchAsk, signal: AbortSignal): AsyncIterable<WatchMessage<KvDelta>>;
+  /** For messages. */
+  readonly name: string;
   health(): WireHealth;
   close(): void;
 }
@@ -34,6 +46,8 @@ export interface KvClient extends PrefixKnowledge {
 export interface KvClientOptions {
   readonly address: WireAddress;
   readonly clock: Clock;
+  /** Certificates for `https:` addresses. Default: the system's CAs, and none of our own. */
+  readonly tls?: WireTls;
   /** A match that takes longer is not waited for. Default 250 ms. */
   readonly matchTimeoutMs?: number;
   /** After a failure, matches are answered with nothing for so long. Default 1 s. */
@@ -46,7 +60,7 @@ const CALL_TIMEOUT_MS = 5_000;
 
 /** Reach kvcached by Connect over a Unix socket or TCP. Nothing is sent before the first call. */
 export function connectKv(options: KvClientOptions): KvClient {
-  const { transport, agent } = wireTransport(options.address);
+  const { transport, agent } = wireTransport(options.address, options.tls);
   const client = createClient(PrefixIndex, transport);
   const name = wireName(options.address);
   let health: WireHealth = { ok: true, reason: "" };
@@ -60,11 +74,11 @@ export function connectKv(options: KvClientOptions): KvClient {
     if (!health.ok) health = { ok: true, reason: "" };
   };
   const resting = () => options.clock.now() < closedUntil;
-  const note = (request: Parameters<typeof client.observe>[0]) => {
+  const note = (note: KvNote) => {
     if (resting() || notes >= MAX_NOTES) return;
     notes++;
     client
-      .observe(request, { timeoutMs: CALL_TIMEOUT_MS })
+      .observe(notesToMessage([note]), { timeoutMs: CALL_TIMEOUT_MS })
       .then(well, failed)
       .finally(() => notes--);
   };
@@ -87,10 +101,16 @@ export function connectKv(options: KvClientOptions): KvClient {
         return [];
       }
     },
-    sent: (worker, query) => note({ worker, ...query, sent: true }),
-    unsent: (worker, query) => note({ worker, ...query, unsent: true }),
-    observe: (outcome: Outcome) => note({ ...outcome, sent: false }),
+    sent: (worker, query) => note({ type: "sent", worker, query }),
+    unsent: (worker, query) => note({ type: "unsent", worker, query }),
+    observe: (outcome: Outcome) => note({ type: "observed", worker: outcome.worker, outcome }),
     ...calls(client, name),
+    async *watch({ watcher, from, sourcesOnly }, signal) {
+      const at = from === undefined ? {} : { instance: from.instance, version: BigInt(from.version) };
+      for await (const message of client.watch({ watcher, sourcesOnly, ...at }, { signal }))
+        yield watchFromMessage(message);
+    },
+    name,
     health: () => health,
     close: () => agent.destroy(),
   };
@@ -123,37 +143,10 @@ function calls(client: Client<typeof PrefixIndex>, name: string) {
       return (await asked("list sources", client.sources({}, options))).sources.map(sourceFromMessage);
     },
     async stats(): Promise<KvStats> {
-      const s = await asked("read figures", client.stats({}, options));
-      const [workers, runs, blocks, bytes] = [Number(s.workers), Number(s.runs), Number(s.blocks), Number(s.bytes)];
-      return {
-        workers,
-        runs,
-        blocks,
-        bytes,
-        capBytes: Number(s.capBytes),
-        lookups: Number(s.lookups),
-        hits: Number(s.hits),
-      };
+      return statsFromMessage(await asked("read figures", client.stats({}, options)));
     },
-  };
-}
-
-function sourceFromMessage(source: Source): KvSourceStatus {
-  return {
-    worker: workerId(source.worker),
-    model: source.model,
-    type: source.type === "events" ? "events" : "history",
-    state: source.state as KvSourceStatus["state"],
-    detail: source.detail,
-    events: Number(source.events),
-    blocksStored: Number(source.blocksStored),
-    blocksRemoved: Number(source.blocksRemoved),
-    gaps: Number(source.gaps),
-    restarts: Number(source.restarts),
-    malformed: Number(source.malformed),
-    lastSequence: Number(source.lastSequence),
-    predictedTokens: Number(source.predictedTokens),
-    reportedTokens: Number(source.reportedTokens),
-    parity: source.parity,
+    async tell(notes: readonly KvNote[]) {
+      if (notes.length > 0) await asked("tell what was sent", client.observe(notesToMessage(notes), options));
+    },
   };
 }

@@ -1,12 +1,20 @@
-import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
 import { isCgnError } from "../core/errors.ts";
 import { type WorkerId, workerId } from "../core/ids.ts";
 import type { KvSourceStatus, KvStats } from "../core/kv-status.ts";
-import type { Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
+import type { PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import { type ObserveRequest, PrefixIndex, type Source, SourceSchema } from "./gen/cgn/kv/v1/kv_pb.ts";
-import { watchValues } from "./watch-values.ts";
+import { PrefixIndex } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { type KvNote, notesFromMessage } from "./kv-note.ts";
+import { sourceToMessage } from "./source-message.ts";
+import { statsToMessage } from "./stats-message.ts";
+import {
+  askFromMessage,
+  type EncodedDelta,
+  type WatchAsk,
+  type WatchMessage,
+  watchToMessage,
+} from "./watch-message.ts";
 import { workerFromMessage } from "./worker-message.ts";
 
 /** What stands behind the `cgn.kv.v1.PrefixIndex` service. */
@@ -15,8 +23,13 @@ export interface KvService extends PrefixKnowledge {
   unregister(id: WorkerId): void;
   sources(): readonly KvSourceStatus[];
   stats(): KvStats;
-  /** Called after each change of a source; the result ends it. */
-  onChange(listener: () => void): () => void;
+  /** `sent`, `unsent` and `observe`, with who says it. */
+  hear(note: KvNote): void;
+  /**
+   * Everything that is known, then each change; it ends with `signal`.
+   * @throws CgnError OVERLOADED when the watcher takes its messages too slowly
+   */
+  watch(ask: WatchAsk, signal: AbortSignal): AsyncIterable<WatchMessage<EncodedDelta>>;
   /** `match` for a prompt of token ids; undefined when the model's vocabulary is not known. */
   decodePrompt(model: string, tokenIds: readonly number[]): Uint8Array | undefined;
 }
@@ -32,9 +45,13 @@ export function kvRoutes(service: KvService): (router: ConnectRouter) => void {
         const matches = await service.match({ model: request.model, root: request.root, prompt });
         return { matches: matches.map((m: WorkerMatch) => ({ ...m })) };
       },
-      async *watch(_request, context) {
-        for await (const version of watchValues((listener) => service.onChange(listener), context.signal)) {
-          yield { version: BigInt(version), sources: service.sources().map(sourceToMessage) };
+      async *watch(request, context) {
+        try {
+          for await (const message of service.watch(askFromMessage(request), context.signal))
+            yield watchToMessage(message);
+        } catch (error) {
+          if (isCgnError(error, "OVERLOADED")) throw new ConnectError(error.message, Code.ResourceExhausted);
+          throw error;
         }
       },
       register(request) {
@@ -52,53 +69,11 @@ export function kvRoutes(service: KvService): (router: ConnectRouter) => void {
         return {};
       },
       sources: () => ({ sources: service.sources().map(sourceToMessage) }),
-      stats() {
-        return Object.fromEntries(
-          Object.entries(service.stats()).map(([key, value]) => [key, BigInt(Math.round(value))]),
-        );
-      },
+      stats: () => statsToMessage(service.stats()),
       observe(request) {
-        const { model, root, prompt } = request;
-        if (request.sent) service.sent(workerId(request.worker), { model, root, prompt });
-        else if (request.unsent) service.unsent?.(workerId(request.worker), { model, root, prompt });
-        else service.observe(outcomeOf(request));
+        for (const note of notesFromMessage(request)) service.hear(note);
         return {};
       },
     });
   };
-}
-
-function outcomeOf(request: ObserveRequest): Outcome {
-  return {
-    worker: workerId(request.worker),
-    epoch: request.epoch,
-    model: request.model,
-    root: request.root,
-    prompt: request.prompt,
-    predictedTokens: request.predictedTokens,
-    ...(request.answer === undefined ? {} : { answer: request.answer }),
-    ...(request.promptTokens === undefined ? {} : { promptTokens: request.promptTokens }),
-    ...(request.completionTokens === undefined ? {} : { completionTokens: request.completionTokens }),
-    ...(request.cachedTokens === undefined ? {} : { cachedTokens: request.cachedTokens }),
-  };
-}
-
-function sourceToMessage(status: KvSourceStatus): Source {
-  return create(SourceSchema, {
-    worker: status.worker,
-    model: status.model,
-    type: status.type,
-    state: status.state,
-    detail: status.detail,
-    events: BigInt(status.events),
-    blocksStored: BigInt(status.blocksStored),
-    blocksRemoved: BigInt(status.blocksRemoved),
-    gaps: BigInt(status.gaps),
-    restarts: BigInt(status.restarts),
-    malformed: BigInt(status.malformed),
-    lastSequence: BigInt(status.lastSequence),
-    predictedTokens: BigInt(status.predictedTokens),
-    reportedTokens: BigInt(status.reportedTokens),
-    parity: status.parity,
-  });
 }

@@ -1,11 +1,16 @@
 import { chmod, mkdir, unlink } from "node:fs/promises";
-import { createServer as createHttpServer } from "node:http";
-import { createServer as createHttp2Server } from "node:http2";
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createHttp2Server, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
+import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { CgnError } from "../core/errors.ts";
+import type { TlsServerOptions, WireTls } from "./tls.ts";
+
+export type WireRequest = IncomingMessage | Http2ServerRequest;
+export type WireResponse = ServerResponse | Http2ServerResponse;
 
 /** Where to serve; at least one of the two. */
 export interface WireListen {
@@ -14,6 +19,10 @@ export interface WireListen {
   readonly uds?: string;
   /** Port 0 takes a free one. */
   readonly tcp?: { readonly host: string; readonly port: number };
+  /** With a certificate in it, TCP is TLS only. The Unix socket stays in clear text: its file's mode guards it. */
+  readonly tls?: WireTls | undefined;
+  /** Plain HTTP routes beside the RPCs; false: not one of them. */
+  readonly http?: (req: WireRequest, res: WireResponse) => boolean;
 }
 
 export interface WireServer {
@@ -24,11 +33,13 @@ export interface WireServer {
 
 /** Largest request: a prompt of 64 MiB. */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+/** A peer that is gone without a word is found after about two minutes. */
+const KEEP_ALIVE_MS = 30_000;
 const HTTP2_PREFACE = Buffer.from("PRI * HTTP/2.0");
 
 /**
- * Serve Connect routes on a Unix socket and on TCP at once, in clear text. HTTP/1.1 and HTTP/2 by prior knowledge share each
- * of them, so gRPC, Connect and JSON by curl all work. A socket file that nobody listens on any more is removed.
+ * Serve Connect routes on a Unix socket and on TCP at once. HTTP/1.1 and HTTP/2 share each of them (by prior knowledge, in TLS
+ * by ALPN), so gRPC, Connect and JSON by curl all work. A socket file that nobody listens on any more is removed.
  * @throws CgnError PORT_IN_USE, STORAGE_UNUSABLE
  */
 export async function listenWire(options: WireListen): Promise<WireServer> {
@@ -38,18 +49,31 @@ export async function listenWire(options: WireListen): Promise<WireServer> {
     // Zeros are answers too: scripts that read the JSON find every field.
     jsonOptions: { alwaysEmitImplicit: true },
   });
-  const http1 = createHttpServer((req, res) => handler(req, res));
-  const http2 = createHttp2Server((req, res) => handler(req, res));
+  const answer = (req: WireRequest, res: WireResponse) => {
+    if (options.http?.(req, res) !== true) handler(req, res);
+  };
+  const http1 = createHttpServer(answer);
+  const http2 = createHttp2Server(answer);
   const sockets = new Set<Socket>();
-  const accept = (socket: Socket) => {
+  const keep = (socket: Socket) => {
     sockets.add(socket);
+    socket.setKeepAlive(true, KEEP_ALIVE_MS);
     socket.once("close", () => sockets.delete(socket));
     // A peer that resets is no event for anyone.
     socket.on("error", () => socket.destroy());
+  };
+  const accept = (socket: Socket) => {
+    keep(socket);
     socket.once("readable", () => sniff(socket, http1, http2));
   };
+  const secure = (socket: TLSSocket) => {
+    keep(socket);
+    (socket.alpnProtocol === "h2" ? http2 : http1).emit("connection", socket);
+  };
   const servers: Server[] = [];
+  let endReload = () => {};
   const close = async () => {
+    endReload();
     for (const socket of sockets) socket.destroy();
     await Promise.all(servers.map((server) => new Promise<void>((done) => server.close(() => done()))));
   };
@@ -57,7 +81,9 @@ export async function listenWire(options: WireListen): Promise<WireServer> {
   try {
     if (options.uds !== undefined) servers.push(await listenUnix(options.uds, accept));
     if (options.tcp !== undefined) {
-      const server = createServer(accept);
+      const material = options.tls?.serverOptions();
+      const server = material === undefined ? createServer(accept) : tlsServer(material, secure);
+      if (options.tls !== undefined && material !== undefined) endReload = reloading(options.tls, server);
       await listening(
         server,
         { host: options.tcp.host, port: options.tcp.port },
@@ -71,6 +97,31 @@ export async function listenWire(options: WireListen): Promise<WireServer> {
     throw error;
   }
   return { port, close };
+}
+
+function tlsServer(material: TlsServerOptions, secure: (socket: TLSSocket) => void): Server {
+  const { required, ...context } = material;
+  const server = createTlsServer(
+    { ...context, rejectUnauthorized: required, ALPNProtocols: ["h2", "http/1.1"] },
+    (socket) => {
+      // No certificate is an answer where none is required; a wrong one never is.
+      const shown = context.requestCert && Object.keys(socket.getPeerCertificate()).length > 0;
+      if (shown && !socket.authorized) socket.destroy();
+      else secure(socket);
+    },
+  );
+  // Who speaks no TLS, or cannot prove himself, is cut; the reason is his to see.
+  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  return server;
+}
+
+function reloading(tls: WireTls, server: Server): () => void {
+  return tls.onChange(() => {
+    const material = tls.serverOptions();
+    if (material !== undefined && "setSecureContext" in server) {
+      (server as ReturnType<typeof createTlsServer>).setSecureContext(material);
+    }
+  });
 }
 
 /** Hand a connection to the server of its protocol, told by its first bytes. */
