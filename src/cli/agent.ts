@@ -1,7 +1,8 @@
 import { runAgent } from "../agent/daemon.ts";
 import { CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
 import { commandLog } from "./command-log.ts";
-import { loadForCommand, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
+import { VERSION_OPTIONS } from "./engine-versions.ts";
+import { loadForLaunch, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
 import { requireEngines } from "./require-engines.ts";
 import { serveEngines } from "./serve-engines.ts";
 import { stopCode } from "./stop-code.ts";
@@ -19,6 +20,7 @@ export const agentCommand: Command = {
     ...CONFIG_OPTIONS,
     ...LOG_OPTIONS,
     ...PICK_OPTIONS,
+    ...VERSION_OPTIONS,
     listen: { type: "string", value: "HOST:PORT", about: "address to listen on ([agent].listen)" },
     admin: {
       type: "string",
@@ -33,7 +35,7 @@ export const agentCommand: Command = {
         typeof value === "string" ? [[`agent.${key}`, { flag: `--${key.replace("listen_", "")}`, value }]] : [],
       ),
     );
-    const settings = loadForCommand(options, cli, shortcuts);
+    const settings = await loadForLaunch(options, cli, shortcuts);
     requireEngines(settings, "run an agent");
     const log = commandLog(options, cli);
     const daemon = await runAgent(settings, { clock: cli.clock, log, env: cli.env });

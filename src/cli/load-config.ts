@@ -4,6 +4,7 @@ import { formatProblem } from "../config/problems.ts";
 import type { Settings } from "../config/settings.ts";
 import { CgnError } from "../core/errors.ts";
 import type { CliContext, Option, Values } from "./command.ts";
+import { detectVersions, givenVersions } from "./engine-versions.ts";
 
 /** Options of commands that choose for the engines of the file. */
 export const PICK_OPTIONS = {
@@ -18,7 +19,7 @@ export type Shortcuts = Readonly<Record<string, { readonly flag: string; readonl
 
 /**
  * Turn a command's options into what loading takes: `--config`, `--set KEY=VALUE`, `--model`, `--role`, `--kind`,
- * `--kv-offload`, and the command's own shortcuts (which win over `--set`).
+ * `--kv-offload`, `--engine-version`, and the command's own shortcuts (which win over `--set`).
  * @throws CgnError BAD_INVOCATION for a `--set` without `=`
  */
 export function loadOptions(
@@ -35,6 +36,7 @@ export function loadOptions(
     kvOffload: text("kvOffload"),
   });
   const path = text("config");
+  const engineVersion = givenVersions(options);
   return {
     env: cli.env,
     cwd: cli.cwd,
@@ -42,6 +44,7 @@ export function loadOptions(
     flagOf: (key) => shortcuts[key]?.flag ?? `--set ${key}`,
     pick,
     ...(path === undefined ? {} : { path }),
+    ...(engineVersion === undefined ? {} : { engineVersion }),
   };
 }
 
@@ -51,6 +54,32 @@ export function loadOptions(
  */
 export function loadForCommand(options: Values, cli: CliContext, shortcuts: Shortcuts = {}): Settings {
   return loadedForCommand(options, cli, shortcuts).settings;
+}
+
+/**
+ * The same, with each engine's command rendered for the version that `--engine-version` names, else for the one that is
+ * installed (`--no-detect`: not asked), else for the newest that is known.
+ * @throws CgnError as `loadForCommand()` does, and for what the version does not take
+ */
+export async function loadForLaunch(options: Values, cli: CliContext, shortcuts: Shortcuts = {}): Promise<Settings> {
+  const loaded = await loadWithVersions(loadOptions(options, cli, shortcuts), options, cli);
+  throwOnErrors(loaded);
+  for (const warning of loaded.settings.warnings) cli.err(formatProblem(warning));
+  return loaded.settings;
+}
+
+/** Load, ask what is installed, and load again for it: so what a version does not take is told with its place. */
+export async function loadWithVersions(
+  loadWith: LoadOptions,
+  options: Values,
+  cli: Pick<CliContext, "env">,
+): Promise<LoadedConfig> {
+  const loaded = loadConfig(loadWith);
+  const hasErrors = loaded.problems.some(({ severity }) => severity === "error");
+  if (loadWith.engineVersion !== undefined || options["detect"] === false || hasErrors) return loaded;
+  const found = await detectVersions(loaded.settings, cli.env);
+  const any = loaded.settings.engines.some(({ kind }, index) => found({ index, kind }) !== undefined);
+  return any ? loadConfig({ ...loadWith, engineVersion: found }) : loaded;
 }
 
 /** The same, with what the settings were made from. */

@@ -3,12 +3,13 @@ import type { Settings } from "../config/settings.ts";
 import { type CgnError, isCgnError } from "../core/errors.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, type Values } from "./command.ts";
+import { VERSION_OPTIONS } from "./engine-versions.ts";
 import { composeFiles } from "./formats/compose.ts";
 import { k8sFiles } from "./formats/k8s.ts";
 import { type FormatOptions, type OutputFile, type RenderedEngine, unitNames } from "./formats/rendered-engine.ts";
 import { systemdFiles } from "./formats/systemd.ts";
 import { emitFiles } from "./formats/write-files.ts";
-import { loadForCommand, PICK_OPTIONS } from "./load-config.ts";
+import { loadForLaunch, PICK_OPTIONS } from "./load-config.ts";
 import { renderDiff } from "./render-diff.ts";
 import { requireEngines } from "./require-engines.ts";
 import { hideSecrets, shellWord } from "./shell-words.ts";
@@ -28,6 +29,7 @@ export const renderCommand: Command = {
   options: {
     ...CONFIG_OPTIONS,
     ...PICK_OPTIONS,
+    ...VERSION_OPTIONS,
     format: {
       type: "string",
       about: "shell, JSON, or files for another keeper of processes: systemd units, a Compose file, Kubernetes objects",
@@ -57,8 +59,8 @@ export const renderCommand: Command = {
     const format = FILE_FORMATS[String(options["format"])];
     try {
       if (typeof options["diff"] === "string") return renderDiff(options["diff"], options, cli);
-      if (format !== undefined) return renderFiles(format, options, cli);
-      const plans = plansOf(loadForCommand(options, cli));
+      if (format !== undefined) return await renderFiles(format, options, cli);
+      const plans = plansOf(await loadForLaunch(options, cli));
       if (asJson) printJson(plans, explain, cli);
       else for (const [i, plan] of plans.entries()) printShell(plan, i, explain, cli);
     } catch (e) {
@@ -74,8 +76,10 @@ const FILE_FORMATS: Readonly<
   Record<string, (engines: readonly RenderedEngine[], options: FormatOptions) => OutputFile[]>
 > = { systemd: systemdFiles, compose: composeFiles, k8s: k8sFiles };
 
-function renderFiles(format: (typeof FILE_FORMATS)[string], options: Values, cli: CliContext): number {
-  const settings = loadForCommand(options, cli);
+async function renderFiles(format: (typeof FILE_FORMATS)[string], options: Values, cli: CliContext): Promise<number> {
+  // A container has the image's engine, not this host's.
+  const here = format === systemdFiles ? options : { ...options, detect: false };
+  const settings = await loadForLaunch(here, cli);
   requireEngines(settings, "render");
   const names = unitNames(settings.engines);
   const rendered = settings.engines

@@ -2,7 +2,8 @@ import type { EngineStatus } from "../agent/engine-status.ts";
 import { hostPort } from "../engines/address.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
 import { commandLog } from "./command-log.ts";
-import { loadForCommand, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
+import { VERSION_OPTIONS } from "./engine-versions.ts";
+import { loadForLaunch, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
 import { warnOfOpenAddress } from "./open-address.ts";
 import { serveEngines } from "./serve-engines.ts";
 import { type Stack, startStack } from "./stack.ts";
@@ -16,6 +17,7 @@ export const upCommand: Command = {
   options: {
     ...CONFIG_OPTIONS,
     ...PICK_OPTIONS,
+    ...VERSION_OPTIONS,
     listen: { type: "string", value: "HOST:PORT", about: "address for clients (router.listen_http)" },
     admin: { type: "string", value: "HOST:PORT", about: "address of the admin port (router.listen_admin)" },
     ...LOG_OPTIONS,
@@ -29,7 +31,7 @@ export const upCommand: Command = {
           : [],
       ),
     );
-    const settings = loadForCommand(options, cli, shortcuts);
+    const settings = await loadForLaunch(options, cli, shortcuts);
     const log = commandLog(options, cli);
     warnOfOpenAddress(settings.router.listenHttp, log);
     const stack = await startStack(settings, { clock: cli.clock, log, env: cli.env });

@@ -25,6 +25,7 @@ export function engineSlots(
   return drafts.map((draft, n) => {
     const own = gpus[n];
     const bootstrap = draft.common.prefill_bootstrap_port;
+    const engineVersion = ctx.engineVersion?.({ index: n, kind: draft.engine.kind });
     return {
       host: addresses[n]!.host,
       port: addresses[n]!.port,
@@ -32,6 +33,7 @@ export function engineSlots(
       peerAddress: agent.peer_address ?? peerAddress(ctx, agent, addresses[n]!, cluster),
       sidePortBase: bases[n]!,
       ...(bootstrap === undefined ? {} : { prefillBootstrapPort: bootstrap }),
+      ...(engineVersion === undefined ? {} : { engineVersion }),
       cores: ctx.host.cores,
       enginesOnHost: spawned,
       indexOnHost: n,

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import type { EngineKind } from "../core/engine-kind.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { HostFacts } from "./host.ts";
 import { formatKeyPath, type KeyPath } from "./key-path.ts";
@@ -12,6 +13,8 @@ export interface LoadContext {
   readonly host: HostFacts;
   readonly engines: readonly Engine[];
   readonly file?: string;
+  /** The version that an engine (by its place in the file's order) is rendered for, where one is known. */
+  readonly engineVersion?: (engine: { readonly index: number; readonly kind: EngineKind }) => string | undefined;
 }
 
 /** Where a value came from; for one that nobody wrote, the nearest table around it that somebody did. */

@@ -45,6 +45,8 @@ export interface LoadOptions {
   readonly flagOf?: (key: string) => string;
   /** What `--model`, `--kind`, `--role` and `--kv-offload` choose for the engines. */
   readonly pick?: EnginePick;
+  /** Which version of an engine its command is rendered for; undefined: the newest that is known. */
+  readonly engineVersion?: LoadContext["engineVersion"];
   /** Default: the machine this runs on. */
   readonly host?: HostFacts;
   /** Default: the registry. */
@@ -151,6 +153,7 @@ function makeContext(options: LoadOptions, source: ConfigText | undefined): Load
     layers,
     host: options.host ?? readHostFacts(options.env),
     engines,
+    ...(options.engineVersion === undefined ? {} : { engineVersion: options.engineVersion }),
     ...(source === undefined ? {} : { file: source.file }),
   };
 }
