@@ -3,6 +3,7 @@ import type { PlanWarning } from "../../core/launch-plan.ts";
 import { addressProblems, userFlags, userValue, userWrote } from "../args.ts";
 import { count, EXTRA_ARGS_PATH, type PlanPart, RULES, type VllmLaunch } from "./vllm-context.ts";
 import { transferConfigProblems } from "./vllm-user-transfer.ts";
+import { valueProblems } from "./vllm-user-values.ts";
 
 /** Flags that some release refuses at start (its own parser, 0.32.0 and 0.33.0). */
 const REFUSED_FLAGS = [
@@ -11,7 +12,6 @@ const REFUSED_FLAGS = [
     by: "vLLM 0.32 and older",
     remedy: "Remove it: requests are not logged unless --enable-log-requests is written",
   },
-  { flag: "--swap-space", by: "vLLM 0.32 and 0.33", remedy: "Remove it: swapping to CPU memory is gone" },
 ] as const;
 
 /** On a CPU vLLM takes only such block sizes; others pass its parser and end the engine 26 s later (0.32.0). */
@@ -26,6 +26,7 @@ export function userPart(launch: VllmLaunch): PlanPart {
     problems: [
       ...addressProblems(launch.userArgs, launch.input.slot, EXTRA_ARGS_PATH, RULES),
       ...transferProblems(launch),
+      ...valueProblems(launch),
       ...sizeProblems(launch),
     ],
     warnings: [...transferWarnings(launch), ...stopWarnings(launch), ...refusedFlags(launch)],

@@ -227,6 +227,15 @@ describe("vllmLaunch()", () => {
     expect(codes(launch(withExtra("--disable-log-requests")))).toContain("flag-refused");
   });
 
+  it.each([
+    [["--prefix-caching-hash-algo", "builtin"], "--prefix-caching-hash-algo builtin is no choice of vLLM"],
+    [["--swap-space", "4"], "vLLM has no flag --swap-space, and does not start with it"],
+    [["--kv-events-config", '{"bind":true}'], '--kv-events-config has no key "bind"'],
+    [["--kv-events-config", '{"publisher":"nats"}'], '--kv-events-config has a wrong publisher: "nats"'],
+  ])("vllmLaunch() refuses %j, which vLLM's own parser refuses", (words, text) => {
+    expect(problemsOf(() => launch(withExtra(...words)))).toEqual([text]);
+  });
+
   it("vllmLaunch() renders an LMCache chunk that is whole blocks, or refuses it", () => {
     const section = { lmcache: { mode: "mp", chunk_size: 100 } };
     expect(problemsOf(() => launch({ offload: "lmcache" }, section))).toEqual([
