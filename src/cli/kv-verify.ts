@@ -21,6 +21,7 @@ export const kvVerifyCommand: Command = {
       about: "folder (or GGUF) with the model's vocabulary and chat template",
     },
     "agent-notices": { type: "boolean", about: "tell restarts and cache resets at once, as the agent does" },
+    "bytes-alone": { type: "boolean", about: "do not check whether generated tokens are canonical" },
     json: { type: "boolean", about: "print JSON" },
   },
   async run({ options, positionals }, cli) {
@@ -32,6 +33,7 @@ export const kvVerifyCommand: Command = {
       dir: resolve(cli.cwd, dir),
       ...(typeof tokenizer === "string" ? { tokenizer: resolve(cli.cwd, tokenizer) } : {}),
       agentNotices: options["agentNotices"] === true,
+      bytesAlone: options["bytesAlone"] === true,
       env: cli.env,
       capBytes: 4 * GIB,
       seed: randomInt(2 ** 32),
@@ -40,7 +42,9 @@ export const kvVerifyCommand: Command = {
     else {
       cli.out(`${report.requests} requests: ${report.exact} exact, ${report.explained} explained by the capture`);
       for (const m of report.missed)
-        cli.out(`request ${m.n}: predicted ${m.predicted}, reported ${m.reported}: ${m.reason}`);
+        cli.out(`request ${m.n}: predicted ${m.predicted}, reported ${m.reported} (${m.cause}): ${m.reason}`);
+      if (report.uncountedBlocks > 0)
+        cli.out(`${report.uncountedBlocks} blocks did not count: generated tokens that are not the ones of their text`);
     }
     return report.exact + report.explained === report.requests ? 0 : 1;
   },

@@ -6,9 +6,18 @@ import { CgnError } from "../core/errors.ts";
 /** What a recording proxy tells of each chat that passes. */
 export interface ChatRecorder {
   begin(n: number, body: Readonly<Record<string, unknown>>): void;
-  end(n: number, body: Readonly<Record<string, unknown>>, status: number, usage: unknown): void;
+  end(n: number, status: number, answer: RecordedAnswer): void;
   /** The engine's cache was asked to be reset, and it said yes. */
   reset(): void;
+}
+
+/** What an answer says that a verification needs. */
+export interface RecordedAnswer {
+  readonly usage: unknown;
+  /** Text of the first choice, "" for none. */
+  readonly text: string;
+  /** The prompt's token ids, where the request asked for them (`return_token_ids`, vLLM 0.32). */
+  readonly promptTokenIds: readonly number[] | undefined;
 }
 
 export interface CaptureProxy {
@@ -101,7 +110,7 @@ async function pass(
     if (!res.write(part)) await new Promise((resolve) => res.once("drain", resolve));
   }
   res.end();
-  if (chat !== undefined) recorder.end(n, chat, reply.status, usageOf(Buffer.concat(parts).toString()));
+  if (chat !== undefined) recorder.end(n, reply.status, answerOf(Buffer.concat(parts).toString()));
   else if (path.startsWith("/reset_prefix_cache") && reply.ok) recorder.reset();
 }
 
@@ -125,14 +134,29 @@ function parse(body: Buffer): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-/** `usage` of an answer: of the JSON, or of the last SSE chunk that has one. */
-function usageOf(text: string): unknown {
-  const whole = parse(Buffer.from(text))?.["usage"];
-  if (whole !== undefined) return whole;
-  const chunks = text.split("\n").filter((line) => line.startsWith("data:") && line.includes('"usage"'));
-  for (const line of chunks.reverse()) {
-    const usage = parse(Buffer.from(line.slice(5)))?.["usage"];
-    if (usage !== undefined && usage !== null) return usage;
+/** Of the JSON, or of all SSE chunks together. */
+function answerOf(text: string): RecordedAnswer {
+  const whole = parse(Buffer.from(text));
+  const parts = whole === undefined ? chunksOf(text) : [whole];
+  let usage: unknown;
+  let promptTokenIds: readonly number[] | undefined;
+  let answer = "";
+  for (const part of parts) {
+    usage = part["usage"] ?? usage;
+    const choice = (part["choices"] as readonly Json[] | undefined)?.[0];
+    const message = (choice?.["message"] ?? choice?.["delta"]) as Json | undefined;
+    if (typeof message?.["content"] === "string") answer += message["content"];
+    const ids = part["prompt_token_ids"];
+    if (Array.isArray(ids)) promptTokenIds = ids as readonly number[];
   }
-  return undefined;
+  return { usage, text: answer, promptTokenIds };
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+function chunksOf(text: string): readonly Json[] {
+  return text.split("\n").flatMap((line) => {
+    const chunk = line.startsWith("data:") ? parse(Buffer.from(line.slice(5))) : undefined;
+    return chunk === undefined ? [] : [chunk];
+  });
 }

@@ -1,5 +1,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { promisify } from "node:util";
+import { gunzip } from "node:zlib";
 import { CgnError } from "../core/errors.ts";
 import type { KvEventBatch } from "../core/kv-event.ts";
 import { batchFromJson } from "./capture-writer.ts";
@@ -35,6 +37,9 @@ export type RequestRow =
       readonly prompt: RedactedPrompt | undefined;
       /** What the engine reported; undefined when it reported none. */
       readonly cachedTokens: number | undefined;
+      /** Text of the answer, and the prompt's token ids, where they were recorded. */
+      readonly answer: string | undefined;
+      readonly promptIds: readonly number[] | undefined;
     }
   | { readonly t: number; readonly kind: "reset_prefix_cache" }
   | { readonly t: number; readonly kind: "other" };
@@ -48,7 +53,7 @@ export interface Capture {
 const MAX_FILE_BYTES = 2 ** 30;
 
 /**
- * Read `frames.jsonl` and `requests.jsonl` of a capture.
+ * Read `frames.jsonl` and `requests.jsonl` of a capture, or what `gzip` made of them.
  * @throws CgnError CAPTURE_INVALID naming file and line
  */
 export async function readCapture(dir: string): Promise<Capture> {
@@ -60,17 +65,26 @@ export async function readCapture(dir: string): Promise<Capture> {
 type Json = Readonly<Record<string, unknown>>;
 
 async function readLines(path: string): Promise<{ readonly value: Json; readonly at: string }[]> {
-  const found = await stat(path).catch(() => undefined);
+  const packed = await stat(`${path}.gz`).catch(() => undefined);
+  const found = packed ?? (await stat(path).catch(() => undefined));
   if (found === undefined) throw invalid(path, "there is no such file", "Name a folder that `cgn kv capture` made");
   if (found.size > MAX_FILE_BYTES)
     throw invalid(path, `it has ${found.size} bytes`, `At most ${MAX_FILE_BYTES} are read`);
-  const text = await readFile(path, "utf8");
+  const text = packed === undefined ? await readFile(path, "utf8") : await unpacked(`${path}.gz`);
   const rows: { value: Json; at: string }[] = [];
   for (const [i, line] of text.split("\n").entries()) {
     if (line.trim() === "") continue;
     rows.push({ value: parseLine(line, `${path}:${i + 1}`), at: `${path}:${i + 1}` });
   }
   return rows;
+}
+
+async function unpacked(path: string): Promise<string> {
+  try {
+    return (await promisify(gunzip)(await readFile(path), { maxOutputLength: MAX_FILE_BYTES })).toString();
+  } catch (cause) {
+    throw invalid(path, "it cannot be unpacked", "Capture again", cause);
+  }
 }
 
 function parseLine(line: string, at: string): Json {
@@ -124,7 +138,12 @@ function requestOf(row: Json, at: string): RequestRow {
   const number = typeof n === "number" ? n : undefined;
   // A chat that could not be rendered proves nothing.
   const cachedTokens = body === undefined && prompt === undefined ? undefined : cachedOf(row["usage"]);
-  return { t, kind, n: number, body, prompt, cachedTokens };
+  const ids = row["prompt_token_ids"];
+  return {
+    ...{ t, kind, n: number, body, prompt, cachedTokens },
+    answer: typeof row["text"] === "string" ? row["text"] : undefined,
+    promptIds: Array.isArray(ids) && ids.every((id) => typeof id === "number") ? ids : undefined,
+  };
 }
 
 const asObject = (value: unknown): Json | undefined =>

@@ -91,7 +91,13 @@ describe("startCapture", () => {
   it("startCapture() with content records what verifyFolder() verifies", async () => {
     const out = join(home, "content");
     await captureAgain(out, true);
-    expect(await verify(out, SMOLLM2)).toEqual({ requests: 13, exact: 13, explained: 0, missed: [] });
+    expect(await verify(out, SMOLLM2)).toEqual({
+      requests: 13,
+      exact: 13,
+      explained: 0,
+      missed: [],
+      uncountedBlocks: 0,
+    });
     expect((await stat(join(out, "requests.jsonl"))).mode & 0o777).toBe(0o600);
     await expect(verify(out)).rejects.toThrow(/no tokenizer is named/);
     await expect(captureAgain(out, true)).rejects.toThrow(/holds a capture already/);
@@ -100,7 +106,7 @@ describe("startCapture", () => {
   it("startCapture() without content keeps no prompt and no token id, and still verifies", async () => {
     const out = join(home, "hashed");
     await captureAgain(out, false);
-    expect(await verify(out)).toEqual({ requests: 13, exact: 13, explained: 0, missed: [] });
+    expect(await verify(out)).toEqual({ requests: 13, exact: 13, explained: 0, missed: [], uncountedBlocks: 0 });
     const kept = readFileSync(join(out, "requests.jsonl"), "utf8") + readFileSync(join(out, "frames.jsonl"), "utf8");
     for (const word of ["capital", "France", "tenant-a", "payload_b64", "messages"]) expect(kept).not.toContain(word);
     const ids = (await readCapture(out)).frames

@@ -77,12 +77,13 @@ export async function startCapture(options: CaptureOptions): Promise<RunningCapt
       writer.request({ t: now(), kind: "begin", n });
       prompts.set(n, redactor === undefined ? { body } : promptOf(body, redactWith, redactor));
     },
-    end(n, _body, status, usage) {
+    end(n, status, { usage, text, promptTokenIds }) {
       counts.requests++;
+      const said = redactor === undefined ? { text, prompt_token_ids: promptTokenIds } : {};
       const details = (usage as { prompt_tokens_details?: { cached_tokens?: unknown } } | undefined)
         ?.prompt_tokens_details;
       if (typeof details?.cached_tokens === "number") counts.reported++;
-      writer.request({ t: now(), kind: "chat", n, status, ...prompts.get(n), usage });
+      writer.request({ t: now(), kind: "chat", n, status, ...prompts.get(n), ...said, usage });
       prompts.delete(n);
     },
     reset: () => writer.request({ t: now(), kind: "reset_prefix_cache" }),

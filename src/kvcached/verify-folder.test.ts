@@ -35,9 +35,29 @@ describe("verifyFolder", () => {
     });
 
     it(`verifyFolder() predicts all of them with what the agent knows (${run})`, async () => {
-      expect(await verify(vllmRun(run), true)).toEqual({ requests: 16, exact: 16, explained: 0, missed: [] });
+      const all = { requests: 16, exact: 16, explained: 0, missed: [], uncountedBlocks: 0 };
+      expect(await verify(vllmRun(run), true)).toEqual(all);
     });
   }
+
+  it("verifyFolder() predicts hot multi-turn chats in many scripts, and explains the rest", async () => {
+    const report = await verify(vllmRun("chats-small-cache"), false);
+    expect(report).toMatchObject({ requests: 220, exact: 219, explained: 1 });
+    expect(report.missed.map((m) => m.cause)).toEqual(["in-flight"]);
+    expect(report.uncountedBlocks).toBeGreaterThan(0);
+  });
+
+  it("verifyFolder() shows what bytes alone are worth", async () => {
+    const options = { tokenizer: SMOLLM2, agentNotices: false, env: {}, capBytes: 64 * MIB, seed: 1 };
+    const report = await verifyFolder({ ...options, dir: vllmRun("chats-small-cache"), bytesAlone: true });
+    expect(report).toMatchObject({ requests: 220, exact: 214, explained: 6, uncountedBlocks: 0 });
+    expect(report.missed.filter((m) => m.cause === "tokens")).toHaveLength(5);
+  });
+
+  it("verifyFolder() keeps adapters and salts apart", async () => {
+    const report = await verify(vllmRun("chats-roots"), false);
+    expect(report).toMatchObject({ requests: 100, exact: 100, missed: [] });
+  });
 
   it("verifyFolder() names file and line of what it cannot read", async () => {
     await writeFile(join(home, "frames.jsonl"), '{"t":1,"seq":0,"topic":"","payload_b64":""}\n\n{"t":1}\n');

@@ -2,7 +2,10 @@ import { ENGINE_KINDS, type EngineKind } from "../core/engine-kind.ts";
 import { CgnError } from "../core/errors.ts";
 import { findEngine } from "../engines/registry.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
+import { readModel } from "../modelfiles/read-model.ts";
+import { ChainChecker } from "../prompt/chain-checker.ts";
 import { type Capture, readCapture } from "./capture-rows.ts";
+import { checkingTools } from "./checking-tools.ts";
 import { REDACTED_VOCABULARY } from "./redact-blocks.ts";
 import { type VerifyOptions, type VerifyReport, verifyCapture } from "./verify.ts";
 import { createVocabularies } from "./vocabularies.ts";
@@ -12,6 +15,8 @@ export interface VerifyFolderOptions {
   /** Folder or GGUF of the model; not needed for a capture without content. */
   readonly tokenizer?: string;
   readonly agentNotices: boolean;
+  /** Leave the canonicity check out: what bytes alone would predict. */
+  readonly bytesAlone?: boolean;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly capBytes: number;
   readonly seed: number;
@@ -28,7 +33,8 @@ export async function verifyFolder(options: VerifyFolderOptions): Promise<Verify
   if (decode === undefined)
     throw new CgnError("CAPTURE_INVALID", `Cannot verify ${options.dir}: its engine publishes no events`, {});
   const index = createPrefixIndex({ capBytes: options.capBytes, seed: options.seed });
-  return verifyCapture({ capture, text, decode, index, agentNotices: options.agentNotices });
+  const checker = options.bytesAlone === true ? undefined : await checkerOf(options, text);
+  return verifyCapture({ capture, text, decode, index, agentNotices: options.agentNotices, checker });
 }
 
 async function textOf(options: VerifyFolderOptions, capture: Capture): Promise<VerifyOptions["text"]> {
@@ -40,6 +46,16 @@ async function textOf(options: VerifyFolderOptions, capture: Capture): Promise<V
     return createVocabularies(options.env).of({ models: [tokenizer], tokenizer: { dir: tokenizer } });
   const right = "Say --tokenizer DIR, the folder with tokenizer.json and the chat template";
   throw new CgnError("BAD_INVOCATION", `Cannot verify ${options.dir}: no tokenizer is named. ${right}`, {});
+}
+
+async function checkerOf(
+  { tokenizer, env }: VerifyFolderOptions,
+  { vocabulary }: VerifyOptions["text"],
+): Promise<ChainChecker | undefined> {
+  if (tokenizer === undefined || vocabulary === REDACTED_VOCABULARY) return undefined;
+  const files = await readModel({ tokenizer: { dir: tokenizer }, repos: [], env });
+  const tools = files === undefined ? undefined : checkingTools(files);
+  return tools === undefined || "reason" in tools ? undefined : new ChainChecker(tools.encoder, tools.vocabulary);
 }
 
 /** The engine that a capture's first phase names, or whose command line it holds; else the first that publishes events. */

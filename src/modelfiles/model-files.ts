@@ -27,6 +27,8 @@ export interface GgufTokenizer {
   readonly tokens: readonly string[];
   /** [vocabulary] 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte. */
   readonly tokenTypes?: readonly number[];
+  /** Merges of a BPE vocabulary in their order, the two parts with a space between. */
+  readonly merges?: readonly string[];
   readonly bosId?: number;
   readonly eosId?: number;
   readonly addBos?: boolean;

@@ -64,6 +64,7 @@ function tokenizerOf(metadata: Readonly<Record<string, unknown>>): GgufTokenizer
   if (typeof model !== "string" || !Array.isArray(tokens)) return undefined;
   const types = at("token_type");
   const pre = at("pre");
+  const merges = at("merges");
   const [bosId, eosId] = [number("bos_token_id"), number("eos_token_id")];
   const [addBos, addSpacePrefix] = [flag("add_bos_token"), flag("add_space_prefix")];
   return {
@@ -71,6 +72,7 @@ function tokenizerOf(metadata: Readonly<Record<string, unknown>>): GgufTokenizer
     tokens: tokens as string[],
     ...(Array.isArray(types) ? { tokenTypes: types as number[] } : {}),
     ...(typeof pre === "string" ? { pre } : {}),
+    ...(Array.isArray(merges) ? { merges: merges as string[] } : {}),
     ...(bosId === undefined ? {} : { bosId }),
     ...(eosId === undefined ? {} : { eosId }),
     ...(addBos === undefined ? {} : { addBos }),

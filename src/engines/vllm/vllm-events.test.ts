@@ -165,6 +165,14 @@ describe("decodeVllmEvents()", () => {
     });
     expect(one({ ...three, extra_keys: [[["mm-1", 0]], null, null] })).toMatchObject({ extra: '[["mm-1",0]]' });
     expect(one({ ...stored, parent_block_hash: 5, extra_keys: [[["mm-1", 0]]] })).toBeUndefined();
+    // An adapter's requests, as 0.32.0 tells of them: its name is the first key.
+    const tiny = { ...three, lora_name: "tiny" };
+    expect(one({ ...tiny, extra_keys: [["tiny"], ["tiny"], ["tiny"]] })).toMatchObject({ lora: "tiny", extra: "" });
+    expect(one({ ...tiny, extra_keys: [["tiny", "s"], ["tiny"], ["tiny"]] })).toMatchObject({
+      lora: "tiny",
+      extra: "s",
+    });
+    expect(one({ ...tiny, extra_keys: [["tiny", "tiny"]] })).toMatchObject({ lora: "tiny", extra: "tiny" });
     expect(one({ ...three, extra_keys: [[["cache_salt", "s"]], null, null] })).toMatchObject({
       extra: "s",
       names: BigUint64Array.of(7n, 8n, 9n),

@@ -83,7 +83,8 @@ function readStored(wire: WireEvent): KvEvent | undefined {
     return tier === "device" ? undefined : { type: "copied", names, tier, group };
   }
   const blockTokens = blockTokensOf(wire);
-  const { extra, usable } = extraOf(wire.extraKeys, names.length, parent === undefined);
+  const lora = loraOf(wire);
+  const { extra, usable } = extraOf(wire.extraKeys, names.length, parent === undefined, lora);
   if (usable === 0) return undefined;
   const whole = usable === names.length;
   const reachesBack = reachOf(wire.specKind);
@@ -94,7 +95,7 @@ function readStored(wire: WireEvent): KvEvent | undefined {
     tokenIds: whole ? tokenIds : tokenIds.subarray(0, usable * blockTokens),
     blockTokens,
     tier,
-    lora: loraOf(wire),
+    lora,
     extra,
     group,
     ...(reachesBack === undefined ? {} : { reachesBack }),

@@ -16,10 +16,11 @@ export interface ExtraKeys {
  *
  * @param isRoot - the first block starts a prompt. Only there may extra keys stand, since blocks below inherit the root's:
  * two prompts that differ in an image further down look alike to an index of text, so such blocks are not usable.
+ * @param lora - the adapter that the event names, "" for none: its plain name comes first among the keys (0.32.0, seen live)
  */
-export function extraOf(extraKeys: unknown, blocks: number, isRoot: boolean): ExtraKeys {
+export function extraOf(extraKeys: unknown, blocks: number, isRoot: boolean, lora = ""): ExtraKeys {
   if (!Array.isArray(extraKeys)) return { extra: "", usable: blocks };
-  const first = isRoot ? textOfKeys(extraKeys[0]) : "";
+  const first = isRoot ? textOfKeys(extraKeys[0], lora) : "";
   const start = isRoot ? 1 : 0;
   for (let i = start; i < Math.min(blocks, extraKeys.length); i++) {
     if (hasMedia(extraKeys[i])) return { extra: first, usable: i };
@@ -27,9 +28,10 @@ export function extraOf(extraKeys: unknown, blocks: number, isRoot: boolean): Ex
   return { extra: first, usable: blocks };
 }
 
-function textOfKeys(keys: unknown): string {
+function textOfKeys(keys: unknown, lora: string): string {
   if (!Array.isArray(keys)) return "";
-  const kept = keys.filter((key) => !isTagged(key, "lora"));
+  const others = lora !== "" && keys[0] === lora ? keys.slice(1) : keys;
+  const kept = others.filter((key) => !isTagged(key, "lora"));
   if (kept.length === 0) return "";
   const only = kept.length === 1 ? kept[0] : undefined;
   if (typeof only === "string") return only;
