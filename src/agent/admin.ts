@@ -32,7 +32,8 @@ export function adminHandler(
       starts,
       ...(progress === undefined ? {} : { progress }),
     }));
-    const ready = engines.some(({ state }) => state === "ready");
+    // What is loaded when it is wanted is as good as ready.
+    const ready = engines.some(({ state }) => state === "ready" || state === "unloaded" || state === "asleep");
     sendJson(res, ready ? 200 : 503, { ready, engines });
   };
 }

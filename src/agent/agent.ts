@@ -5,6 +5,7 @@ import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { Log } from "../core/log.ts";
+import type { ModelLoader } from "../core/model-loader.ts";
 import type { Engine } from "../engines/engine.ts";
 import { findEngine } from "../engines/registry.ts";
 import type { Policy } from "../process/lifecycle.ts";
@@ -16,9 +17,11 @@ import type { EngineStatus } from "./engine-status.ts";
 import { describeWorker, workerIds } from "./engine-worker.ts";
 import { pause } from "./idle.ts";
 import { spawnedEngine } from "./spawned-engine.ts";
+import { Swap } from "./swap.ts";
+import { createSleeper } from "./swap-sleep.ts";
 
 export interface AgentOptions {
-  readonly settings: Pick<Settings, "agent" | "engines">;
+  readonly settings: Pick<Settings, "agent" | "engines"> & Partial<Pick<Settings, "swap">>;
   /** Where the engines are announced. Entries of others in it are left alone. */
   readonly directory: MemoryDirectory;
   readonly clock: Clock;
@@ -47,6 +50,8 @@ export interface Agent {
   status(): readonly EngineStatus[];
   /** The handle on one engine, to start and stop it at will. */
   keeper(id: WorkerId): EngineKeeper | undefined;
+  /** Loads and unloads the engines that are loaded on demand; undefined: there are none. */
+  readonly loader: ModelLoader | undefined;
   /** The API key that an engine was started with, for questions of this process to it. A secret: never announced. */
   apiKey(id: WorkerId): string | undefined;
   /** Called after each change of an engine, and with its progress while it loads; the result ends it. */
@@ -74,9 +79,18 @@ export function createAgent(options: AgentOptions): Agent {
   const listeners = new Set<(engine: EngineStatus) => void>();
   const grace = Math.max(0, ...settings.engines.map((each) => each.drainGraceMs));
 
-  const changed = (status: EngineStatus): void => {
+  let swap: Swap | undefined;
+  /** As routers are told: an engine that is loaded on demand is more than its process. */
+  const announced = (status: EngineStatus): EngineStatus =>
+    swap?.owns(status.worker.id) === true ? { ...status, worker: swap.announce(status) } : status;
+  const publish = (process: EngineStatus): void => {
+    const status = announced(process);
     directory.set(status.worker);
     for (const listener of listeners) listener(status);
+  };
+  const changed = (process: EngineStatus): void => {
+    swap?.noticed(process);
+    publish(process);
   };
   const managed = new Map(
     settings.engines.map((each, index) => {
@@ -87,7 +101,8 @@ export function createAgent(options: AgentOptions): Agent {
   );
   const chosen = (id: WorkerId | undefined): ManagedEngine[] =>
     [...managed].filter(([each]) => id === undefined || each === id).map(([, engine]) => engine);
-  const status = (): EngineStatus[] => [...managed.values()].map((engine) => engine.status());
+  swap = openSwap(options, managed, ids, engineOf, publish);
+  const status = (): EngineStatus[] => [...managed.values()].map((engine) => announced(engine.status()));
   const endMetrics = options.metrics === undefined ? () => {} : countEngines(options.metrics, status);
 
   return {
@@ -95,9 +110,10 @@ export function createAgent(options: AgentOptions): Agent {
       const { startsWithAgent = () => true } = options;
       settings.engines.forEach((each, index) => {
         const engine = managed.get(ids[index]!)!;
-        directory.set(engine.status().worker);
-        if (startsWithAgent(each)) engine.start();
+        directory.set(announced(engine.status()).worker);
+        if (swap?.owns(engine.id) !== true && startsWithAgent(each)) engine.start();
       });
+      swap?.start();
     },
     async settled() {
       await Promise.all([...managed.values()].map((engine) => engine.settled()));
@@ -105,6 +121,7 @@ export function createAgent(options: AgentOptions): Agent {
     },
     status,
     keeper: (id) => managed.get(id),
+    loader: swap,
     apiKey: (id) => managed.get(id)?.apiKey,
     subscribe(listener) {
       listeners.add(listener);
@@ -127,11 +144,41 @@ export function createAgent(options: AgentOptions): Agent {
     async stop() {
       const keep = settings.agent.keepEngines;
       if (keep) log.info("engines run on (keep_engines)");
-      await Promise.all([...managed.values()].map((engine) => (keep ? engine.release() : engine.stop())));
+      swap?.close();
+      // Those that take turns end: the next agent would not know which of them has the place.
+      const isKept = (engine: ManagedEngine): boolean => keep && swap?.owns(engine.id) !== true;
+      await Promise.all([...managed.values()].map((engine) => (isKept(engine) ? engine.release() : engine.stop())));
       endMetrics();
       for (const id of managed.keys()) directory.remove(id);
     },
   };
+}
+
+/** The swap of the engines that are loaded on demand; undefined when there are none. */
+function openSwap(
+  { settings, clock, log, metrics, inflight }: AgentOptions,
+  managed: ReadonlyMap<WorkerId, ManagedEngine>,
+  ids: readonly WorkerId[],
+  engineOf: (settings: EngineSettings) => Engine,
+  publish: (status: EngineStatus) => void,
+): Swap | undefined {
+  const members = settings.engines.flatMap((each, index) => {
+    const keeper = managed.get(ids[index]!)!;
+    if (each.onDemand === undefined) return [];
+    const calls = engineOf(each).sleeps?.(each.options);
+    const sleeper = calls === undefined ? {} : { sleeper: createSleeper(each.url, calls, keeper.apiKey) };
+    return [{ keeper, settings: each, ...sleeper }];
+  });
+  if (members.length === 0 || settings.swap === undefined) return undefined;
+  return new Swap({
+    members,
+    settings: settings.swap,
+    clock,
+    log,
+    isLocal: inflight !== undefined,
+    publish,
+    onLoad: (id, how) => metrics?.counter("cgn_agent_engine_loads_total", id, how).inc(),
+  });
 }
 
 function manage(

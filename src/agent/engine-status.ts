@@ -26,9 +26,16 @@ export interface EngineStatus {
   readonly progress?: LoadProgress;
   readonly error?: CgnError;
   readonly logFile?: string;
+  /** Ends in the last quarter of an hour that nobody asked for, in words; absent or empty: one at most. */
+  readonly crashes?: string;
+  /** It ends again and again. */
+  readonly looping?: boolean;
+  /** What the newest run wrote that was stable, and the newest that ended by itself. */
+  readonly goodLog?: string;
+  readonly badLog?: string;
   /** Output that could not be written to its log file. */
   readonly droppedLogBytes: number;
 }
 
 /** Each worker state as a metric label. */
-export const WORKER_STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down"];
+export const WORKER_STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down", "unloaded", "asleep"];

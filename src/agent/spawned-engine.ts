@@ -3,6 +3,7 @@ import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { WorkerInfo, WorkerState } from "../core/worker.ts";
 import { findInHubCache } from "../modelfiles/hub-cache.ts";
 import type { StateName } from "../process/lifecycle.ts";
+import { engineOomScore } from "../process/oom-score.ts";
 import { type PlanSpec, type PlanSupervisor, supervisePlan } from "../process/plan-supervisor.ts";
 import type { ProcessStatus } from "../process/process-spec.ts";
 import type { EngineDeps } from "./engine-deps.ts";
@@ -10,6 +11,7 @@ import type { ManagedEngine } from "./engine-keeper.ts";
 import { engineKey } from "./engine-key.ts";
 import type { EngineStatus } from "./engine-status.ts";
 import { waitIdle } from "./idle.ts";
+import { inheritedEnv } from "./inherited-env.ts";
 
 /** What the process's state means to those who send requests. */
 const STATE: Readonly<Record<StateName, WorkerState>> = {
@@ -28,8 +30,11 @@ const STATE: Readonly<Record<StateName, WorkerState>> = {
 export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: EngineDeps): ManagedEngine {
   const { settings, engine, clock, log, agent } = deps;
   const url = settings.url;
-  const apiKey = engineKey(engine.probe, plan, deps.env);
+  const env = inheritedEnv(deps.env, settings.inheritEnv);
+  const apiKey = engineKey(engine.probe, plan, env, deps.env);
+  const { metrics } = engine.probe;
   const { answerMs, alivePath } = engine.probe.ready;
+  const oomScoreAdj = engineOomScore(agent.oomScoreAdj);
   let cordoned = false;
   let loadedRun = 0;
   const idle = (signal: AbortSignal): Promise<void> => {
@@ -51,12 +56,26 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
       drainGraceMs: settings.drainGraceMs,
       drained: idle,
       preflight: preflightOf(deps, plan),
-      env: deps.env,
+      env,
+      secrets: deps.env,
       logDir: agent.logDir,
+      logBounds: agent.logBounds,
+      ...(oomScoreAdj === undefined ? {} : { oomScoreAdj }),
+      ...(metrics === undefined
+        ? {}
+        : {
+            work: {
+              url: url + metrics.path,
+              timeoutMs: settings.stallMs,
+              parse: metrics.parse,
+              ...(apiKey === undefined ? {} : { apiKey }),
+            },
+          }),
       ...(deps.probeUrl === undefined ? {} : { probeUrl: deps.probeUrl }),
       ...(answerMs === undefined ? {} : { answerMs }),
       ...(alivePath === undefined ? {} : { alivePath }),
-      ...(agent.keepEngines ? { keepIn: agent.stateDir } : {}),
+      // Of those that take turns none outlives the agent: the next one would not know which has the place.
+      ...(agent.keepEngines && settings.onDemand === undefined ? { keepIn: agent.stateDir } : {}),
       ...(deps.policy === undefined ? {} : { policy: deps.policy }),
     },
     {
@@ -96,6 +115,10 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
       stopped: process.at === "stopped",
       starts: process.starts,
       logFile: supervisor.logFile,
+      crashes: process.crashes,
+      looping: process.looping,
+      ...(process.goodLog === undefined ? {} : { goodLog: process.goodLog }),
+      ...(process.badLog === undefined ? {} : { badLog: process.badLog }),
       droppedLogBytes: supervisor.droppedLogBytes,
       ...(pid === undefined ? {} : { pid }),
       ...(error === undefined ? {} : { error }),
@@ -135,7 +158,8 @@ function preflightOf({ settings, engine }: EngineDeps, plan: LaunchPlan): NonNul
   return { findInHub: findInHubCache, ...(needs === undefined ? {} : { needs }) };
 }
 
-function reasonOf({ at, reason }: ProcessStatus): string {
-  if (at === "backoff") return `will be started again: ${reason}`;
-  return at === "failed" ? `given up: ${reason}` : reason;
+function reasonOf({ at, reason, crashes }: ProcessStatus): string {
+  const often = crashes === "" ? "" : ` (${crashes})`;
+  if (at === "backoff") return `will be started again${often}: ${reason}`;
+  return at === "failed" ? `given up${often}: ${reason}` : reason;
 }

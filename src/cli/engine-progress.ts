@@ -9,7 +9,10 @@ import { stopped } from "./stop-code.ts";
  * @returns undefined when the signal came first
  */
 export async function showEngines(agent: Agent, signal: AbortSignal): Promise<readonly EngineStatus[] | undefined> {
-  const total = agent.status().length;
+  // Those that are loaded with their first request are waited for by nobody here.
+  const isStarting = ({ worker }: EngineStatus): boolean => worker.state !== "unloaded" && worker.state !== "asleep";
+  const total = agent.status().filter(isStarting).length;
+  if (total === 0) return agent.settled();
   const bar: Progress = startProgress(total === 1 ? "engine" : `${total} engines`);
   const draw = (): void => {
     const all = agent.status();

@@ -64,6 +64,11 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     clock,
     log,
     metrics,
+    loader: {
+      demand: (router, demand) => agentOf?.loader?.demand(router, demand),
+      load: async (name) => (await agentOf?.loader?.load(name)) ?? [],
+      unload: async (name) => (await agentOf?.loader?.unload(name)) ?? [],
+    },
     extras: { sources: () => kvcached.sources(), templates: templates.problems },
   });
   let wire: WireServer | undefined;

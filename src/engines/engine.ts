@@ -106,6 +106,8 @@ export interface EngineLoad {
   readonly waiting?: number;
   /** Share of KV blocks in use, 0 to 1. */
   readonly kvUsage?: number;
+  /** A number that changes whenever it computes something for a request: sums of counters, and of gauges where those are late. */
+  readonly progress?: number;
 }
 
 /** A chat template as the engine tells it, and what it then makes of messages besides what `Engine.chat` says. */
@@ -151,6 +153,19 @@ export interface EngineProbe {
   readonly tokenizer?: { readonly path: string; parse(body: string): TokenizerSource | undefined };
   /** How an engine is given the key that it then asks of everyone: flags of its command line, and variables it reads. */
   readonly apiKey?: { readonly flags: readonly string[]; readonly variables: readonly string[] };
+}
+
+/** A POST to an engine, relative to its base URL. */
+export interface EngineCall {
+  readonly path: string;
+  /** JSON. */
+  readonly body?: string;
+}
+
+/** How a running engine gives its GPU memory back without ending, and takes it again. Each call's 2xx answer means done. */
+export interface SleepCalls {
+  readonly sleep: readonly EngineCall[];
+  readonly wake: readonly EngineCall[];
 }
 
 /** What may be known of a running engine from its launch. */
@@ -213,6 +228,8 @@ export interface Engine<Options = unknown> {
   /** The launches that `npm run conformance` puts to real programs of the engine; none where nothing is started. */
   readonly variants: readonly EngineVariant[];
   readonly probe: EngineProbe;
+  /** How it sleeps, where it can and its options turn that on: quicker than to end it and start it again. */
+  sleeps?(options: Options): SleepCalls | undefined;
   /** What it makes of a chat's messages. Default `PLAIN_DIALECT`. */
   readonly chat?: ChatDialect;
   /** The container image that its project publishes, of the newest version that cgn knows. */

@@ -74,6 +74,7 @@ export function createRouter(options: RouterOptions): Router {
   const stopScrape = core.metrics.onScrape(() => ({
     workers: core.fleet.workers(),
     inFlight: (id) => core.loads.of(id).inFlight,
+    waiting: (model) => core.waits.waiting(model),
     connections: http?.connections() ?? 0,
   }));
   const started = (server: HttpServer | undefined): HttpServer => {

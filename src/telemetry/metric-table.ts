@@ -45,6 +45,11 @@ export const METRICS = {
     labels: ["model"],
     help: "Share of prompt tokens that engines reported as cached, over the last requests (0 to 1)",
   },
+  cgn_router_load_waiting: {
+    type: "gauge",
+    labels: ["model"],
+    help: "Requests that wait for their model to be loaded",
+  },
   cgn_router_request_seconds: {
     type: "histogram",
     labels: ["model"],
@@ -84,6 +89,16 @@ export const METRICS = {
     help: "Second attempts before a first byte",
   },
   cgn_router_client_left_total: { type: "counter", labels: ["model"], help: "Clients gone before their answer ended" },
+  cgn_router_kvcached_live: {
+    type: "gauge",
+    labels: ["kvcached"],
+    help: "1 while the copy of this kvcached's index is up to date; 0: routing goes on with an older one",
+  },
+  cgn_router_kvcached_age_seconds: {
+    type: "gauge",
+    labels: ["kvcached"],
+    help: "Time since this kvcached was last heard: how old the copy of its index is",
+  },
   cgn_router_connections: { type: "gauge", labels: [], help: "Open client connections" },
   cgn_agent_engine_ready: {
     type: "gauge",
@@ -94,6 +109,11 @@ export const METRICS = {
     type: "gauge",
     labels: ["worker", "state"],
     help: "1 for the state an engine is in (starting, ready, draining, down)",
+  },
+  cgn_agent_engine_loads_total: {
+    type: "counter",
+    labels: ["worker", "how"],
+    help: "Loads of engines that are loaded on demand, by how: start, or wake",
   },
   cgn_agent_engine_starts_total: { type: "counter", labels: ["worker"], help: "Engine processes started" },
   cgn_agent_engine_exits_total: {
@@ -144,6 +164,14 @@ export const METRICS = {
     type: "gauge",
     labels: ["worker"],
     help: "1 when the knowledge of a worker is up to date",
+  },
+  cgn_kvcached_watchers: { type: "gauge", labels: [], help: "Routers and others that keep a copy of the index" },
+  cgn_kvcached_snapshot_age_seconds: { type: "gauge", labels: [], help: "Time since the last snapshot was written" },
+  cgn_kvcached_snapshot_bytes: { type: "gauge", labels: [], help: "Size of the last snapshot" },
+  cgn_kvcached_snapshot_failures_total: {
+    type: "counter",
+    labels: ["what"],
+    help: "Snapshots that failed: write, or read (the file was damaged and put aside)",
   },
   cgn_kvcached_workers: { type: "gauge", labels: [], help: "Workers followed" },
 } as const satisfies Record<string, MetricRow>;
