@@ -204,12 +204,12 @@ ${MODELS}`;
         `[[engines]]\nmodel = "b"\ngpus = [0]\n${more}[[engines]]\nmodel = "${model}"\ngpus = [0]\n${more}[models.b]\n[models.c]\n`,
       );
     expect(twice("b")[0]).toMatch(
-      /^c\.toml:6:8: error: engines\[1\]\.gpus: GPU 0 is already a GPU of "b" \(.*line 3\)\./,
+      /^c\.toml:6:8: error: engines\[1\]\.gpus: GPU 0 is already a GPU of "b", by .*\(line 3\)\./,
     );
     expect(twice("b", "share_gpus = true\n")).toEqual([]);
     expect(twice("c", "share_gpus = true\n")).toEqual([]);
-    // Different models take turns.
-    expect(twice("c")[0]).toMatch(/^c\.toml:6:8: warning: engines\[1\]\.gpus: .* take turns/);
+    expect(twice("c")[0]).toMatch(/^c\.toml:6:8: error: engines\[1\]\.gpus: GPU 0 is already a GPU of "b"/);
+    // Different models may take turns.
     expect(twice("c", 'ttl = "5m"\n')).toEqual([]);
   });
 

@@ -72,32 +72,26 @@ function reportTooFew(
   const gpus = wanted === 1 ? "a GPU" : `${wanted} GPUs`;
   report(ctx, [...path, "gpus"], {
     problem: `the engine of "${model.name}" computes on ${gpus}, and ${left} of this host's ${all} are left for it`,
-    remedy: "Lower tp, leave an engine out, let engines take turns (ttl for each), or write gpus and share_gpus = true",
+    remedy:
+      "Lower tp, leave an engine out, let engines take turns ([swap] and ttl), or write gpus and share_gpus = true",
   });
 }
 
 /**
  * Refuse engines that would be on one GPU at once. Those that take turns (`excludes()`), and those of one swap group that may live
- * together, are meant so; where turns follow from the GPUs alone, that is said.
+ * together, are meant so.
  */
 export function checkSharedGpus(ctx: LoadContext, engines: readonly EngineSettings[], swap: SwapSettings): void {
   for (const [n, b] of engines.entries()) {
     for (const a of engines.slice(0, n)) {
       const both = (b.slot.gpus ?? []).filter((gpu) => a.slot.gpus?.includes(gpu));
       if (both.length === 0 || (a.shareGpus && b.shareGpus)) continue;
-      const problem = `GPU ${both.join(", ")} is already a GPU of "${a.model.name}" (${placeText(ctx, keyOf(ctx, a))})`;
-      if (!areApart(a, b, swap)) {
-        const remedy =
-          "Give each engine GPUs of its own, let different models take turns (ttl for both), or write share_gpus = true for " +
-          "both and lower each one's share of GPU memory";
-        report(ctx, keyOf(ctx, b), { problem, remedy });
-        break;
-      }
-      if (isOnDemand(ctx, a) || isOnDemand(ctx, b) || isWritten(ctx, ["swap"])) continue;
+      if (areApart(a, b, swap)) continue;
       report(ctx, keyOf(ctx, b), {
-        severity: "warning",
-        problem: `${problem}, so the two models take turns and are loaded on demand`,
-        remedy: "Write ttl or [swap] if that is meant; else give each engine GPUs of its own",
+        problem: `GPU ${both.join(", ")} is already a GPU of "${a.model.name}", by ${placeText(ctx, keyOf(ctx, a))}`,
+        remedy:
+          "Give each engine GPUs of its own, let different models take turns ([swap]), or write share_gpus = true for both and " +
+          "lower each one's share of GPU memory",
       });
       break;
     }

@@ -60,6 +60,12 @@ export function metricSum(text: string, name: string): number | undefined {
   return values.length === 0 ? undefined : values.reduce((a, b) => a + b, 0);
 }
 
+/** The sum over several metrics, or undefined when none of them is there. */
+export function metricTotal(text: string, names: readonly string[]): number | undefined {
+  const values = names.flatMap((name) => metricValues(text, name));
+  return values.length === 0 ? undefined : values.reduce((a, b) => a + b, 0);
+}
+
 /** The largest value over all label sets, or undefined when the metric is missing. */
 export function metricMax(text: string, name: string): number | undefined {
   const values = metricValues(text, name);

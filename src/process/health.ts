@@ -4,6 +4,9 @@
  */
 export type Verdict = "ready" | "loading" | "failed" | "silent" | "unasked";
 
+/** A look, or that the process computes nothing for its requests, in words. */
+export type Look = Verdict | { readonly stalled: string };
+
 /** What follows from an answer, with the reason for people. */
 export interface Finding {
   readonly event: "probe-ok" | "probe-bad" | "probe-hung";
@@ -31,7 +34,12 @@ export class Health {
    * @param loading it was not ready yet: then `loading` is what is expected, and `failed` is final by the probe's contract
    * @param askedMs when it was asked and when the answer (or the lack of one) was there, monotonic milliseconds
    */
-  judge(verdict: Verdict, loading: boolean, askedMs: number, nowMs: number): Finding | undefined {
+  judge(look: Look, loading: boolean, askedMs: number, nowMs: number): Finding | undefined {
+    if (typeof look !== "string") {
+      this.#silent = 0;
+      return { event: "probe-bad", why: look.stalled };
+    }
+    const verdict = look;
     if (verdict === "unasked") return undefined;
     if (verdict === "silent") {
       if (this.#silent++ === 0) this.#silentSince = askedMs;

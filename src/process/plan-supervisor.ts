@@ -4,13 +4,14 @@ import { dirname, join } from "node:path";
 import { CgnError } from "../core/errors.ts";
 import type { Finding } from "../core/findings.ts";
 import type { LaunchPlan, PlanFile, PlanSidecar } from "../core/launch-plan.ts";
-import type { Verdict } from "./health.ts";
+import type { Look, Verdict } from "./health.ts";
 import type { Policy } from "./lifecycle.ts";
 import { DEFAULT_LOG_BOUNDS, type LogBounds } from "./log-bounds.ts";
 import { type PreflightInput, preflight, requireCommand } from "./preflight.ts";
 import { type HttpReply, probeHttp } from "./probe.ts";
 import type { ProcessSpec, ProcessStatus, SupervisorDeps } from "./process-spec.ts";
 import { resolveEnv } from "./secret-env.ts";
+import { StallWatch, type WorkFigures } from "./stall-watch.ts";
 import type { StopRequest } from "./stop-request.ts";
 import { Supervisor } from "./supervisor.ts";
 
@@ -26,6 +27,13 @@ export interface PlanSpec {
   readonly answerMs?: number;
   /** Asked of a ready engine in place of a readiness probe that computes: any answer at all shows that it is not hung. */
   readonly alivePath?: string;
+  /** Where its metrics tell whether it computes; a ready engine that does not for `timeoutMs` is sick. 0: never. */
+  readonly work?: {
+    readonly url: string;
+    readonly timeoutMs: number;
+    readonly apiKey?: string;
+    readonly parse: (text: string) => WorkFigures;
+  };
   /** Milliseconds between looks at a ready engine. Default 5,000. */
   readonly healthEveryMs?: number;
   /** How long requests may end before SIGTERM, for engines that cut them on it. */
@@ -33,6 +41,8 @@ export interface PlanSpec {
   readonly drained?: (signal: AbortSignal) => Promise<void>;
   /** The environment that the plan's is laid over. */
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Where secrets of the plan that name a variable are looked up. Default: `env`. */
+  readonly secrets?: Readonly<Record<string, string | undefined>>;
   readonly logDir: string;
   readonly logBounds?: LogBounds;
   /** `oom_score_adj` of the engine and its sidecars. */
@@ -98,18 +108,19 @@ export function supervisePlan(spec: PlanSpec, deps: SupervisorDeps): PlanSupervi
   const sidecars = plan.sidecars.map((sidecar) => superviseSidecar(spec, sidecar, deps));
   const onWarning = onceEach(({ code, what, remedy }) => deps.log.warn(`${what}. ${remedy}`, { finding: code }));
   const heldPorts = new Set(plan.sidecars.map((sidecar) => sidecar.ready.tcpPort));
+  const checkWork = workCheck(spec, () => deps.clock.now());
   const engine = new Supervisor(
     {
       ...common(spec, spec.name),
       argv: plan.argv,
       ownEnv: plan.env,
-      env: () => resolveEnv(spec.env, plan.env),
+      env: () => resolveEnv(spec.env, plan.env, spec.secrets),
       async prepare(env) {
         await preflight({ name: spec.name, plan, env, heldPorts, ...spec.preflight, onWarning });
         await writePlanFiles(plan.files);
         await startSidecars(sidecars);
       },
-      check: (loading) => (loading ? checkLoading(spec) : checkRunning(spec)),
+      check: (loading) => checkWork(loading, loading ? checkLoading(spec) : checkRunning(spec)),
       ...(plan.ready.method === "POST" && spec.alivePath === undefined
         ? {}
         : { healthEveryMs: spec.healthEveryMs ?? HEALTH_EVERY_MS }),
@@ -177,7 +188,7 @@ function superviseSidecar(spec: PlanSpec, sidecar: PlanSidecar, deps: Supervisor
       ...common(spec, name),
       argv: sidecar.argv,
       ownEnv: sidecar.env,
-      env: () => resolveEnv(spec.env, sidecar.env),
+      env: () => resolveEnv(spec.env, sidecar.env, spec.secrets),
       prepare: (env) => requireCommand(name, sidecar.argv, env),
       check: async () => ((await canConnect(sidecar.ready.tcpPort)) ? "ready" : "loading"),
       policy: { ...POLICY, readyMs: sidecar.ready.timeoutMs, drainMs: 0, graceMs: SIDECAR_GRACE_MS, ...spec.policy },
@@ -207,6 +218,25 @@ async function checkRunning(spec: PlanSpec): Promise<Verdict> {
   if (alivePath === undefined || spec.probeUrl !== undefined) return judgeReply(spec, await probeReady(spec, answerMs));
   const reply = await probeHttp({ url: plan.url + alivePath, timeoutMs: answerMs });
   return reply.status > 0 ? "ready" : judgeReply(spec, reply);
+}
+
+/** A ready engine's metrics are read now and then, after it has answered that it is healthy. */
+function workCheck(
+  { work, answerMs = ANSWER_MS }: PlanSpec,
+  now: () => number,
+): (loading: boolean, health: Promise<Verdict>) => Promise<Look> {
+  if (work === undefined) return (_, health) => health;
+  const watch = new StallWatch(work.timeoutMs);
+  const { url, apiKey } = work;
+  return async (loading, health) => {
+    const verdict = await health;
+    if (loading) watch.reset();
+    if (loading || verdict !== "ready" || !watch.isDue(now())) return verdict;
+    const reply = await probeHttp({ url, timeoutMs: answerMs, ...(apiKey === undefined ? {} : { apiKey }) });
+    if (reply.status !== 200 && !reply.timedOut) return verdict;
+    const stalled = watch.look(reply.timedOut ? undefined : work.parse(reply.body), now());
+    return stalled === undefined ? verdict : { stalled };
+  };
 }
 
 function probeReady({ plan, probeUrl }: PlanSpec, timeoutMs: number): Promise<HttpReply> {

@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
-import type { Verdict } from "./health.ts";
+import type { Look } from "./health.ts";
 import type { Policy, StateName } from "./lifecycle.ts";
 import type { LogBounds } from "./log-bounds.ts";
 
@@ -20,7 +20,7 @@ export interface ProcessSpec {
   /** What must be there before a start: files to write, checks. @throws CgnError when a start cannot succeed */
   readonly prepare: (env: Env) => Promise<void>;
   /** Look at it. A process that loads is given more time for its answer. */
-  readonly check: (loading: boolean) => Promise<Verdict>;
+  readonly check: (loading: boolean) => Promise<Look>;
   /** Milliseconds between looks at a ready process; undefined: none (a look costs it work). */
   readonly healthEveryMs?: number;
   readonly policy: Policy;

@@ -5,17 +5,20 @@ import type { EnvValue } from "../core/launch-plan.ts";
 /**
  * The environment of a process: this process's own, the plan's over it, secrets read now.
  *
+ * @param secrets where a secret that names a variable is looked up
+ *
  * `secretFrom` is `env:NAME`, `file:PATH`, an absolute path, or the name of a variable. A file's last newline is not part of it.
  * @throws CgnError CONFIG_INVALID when a secret is not there; the message has its place, never its value
  */
 export function resolveEnv(
   base: Readonly<Record<string, string | undefined>>,
   plan: Readonly<Record<string, EnvValue>>,
+  secrets: Readonly<Record<string, string | undefined>> = base,
 ): Record<string, string> {
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(base)) if (value !== undefined) env[name] = value;
   for (const [name, value] of Object.entries(plan)) {
-    env[name] = typeof value === "string" ? value : readSecret(name, value.secretFrom, base);
+    env[name] = typeof value === "string" ? value : readSecret(name, value.secretFrom, secrets);
   }
   return env;
 }

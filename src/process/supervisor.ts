@@ -1,7 +1,7 @@
 import type { CgnError } from "../core/errors.ts";
 import { CrashCount } from "./crash-count.ts";
 import { exitCause, exitError, notReadyError, type OutputView, startError } from "./exit-cause.ts";
-import { Health, type Verdict } from "./health.ts";
+import { Health, type Look } from "./health.ts";
 import { KeptRuns } from "./kept-runs.ts";
 import { type Effect, type Event, isAlive, type State, step, wakeAt } from "./lifecycle.ts";
 import { startLogKeeper } from "./log-keeper.ts";
@@ -319,7 +319,7 @@ export class Supervisor {
   async #probe(run: Run, count: number): Promise<void> {
     const { clock } = this.#deps;
     const askedMs = clock.now();
-    const verdict = await this.#spec.check(this.#state.at === "starting").catch((): Verdict => "unasked");
+    const verdict = await this.#spec.check(this.#state.at === "starting").catch((): Look => "unasked");
     if (this.#run !== run || this.#released || !isAlive(this.#state)) return;
     const found = run.health.judge(verdict, this.#state.at === "starting", askedMs, clock.now());
     if (found !== undefined) this.#dispatch(found.event, found.why);

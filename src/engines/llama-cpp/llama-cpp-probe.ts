@@ -1,6 +1,6 @@
 import type { KvSource } from "../../core/worker.ts";
 import type { EngineLoad, EngineProbe, ProbeReply, ToldTemplate } from "../engine.ts";
-import { countOf, fieldsOf, metricSum, readJson, readModelList, textOf } from "../probe-text.ts";
+import { countOf, fieldsOf, metricSum, metricTotal, readJson, readModelList, textOf } from "../probe-text.ts";
 import { AUTOMATIC_SLOTS } from "./llama-cpp-launch.ts";
 import { llamaHistory } from "./llama-cpp-slots.ts";
 
@@ -26,11 +26,19 @@ function verdict({ status }: ProbeReply): "ready" | "loading" | "failed" {
   return status === 0 || status === 503 ? "loading" : "failed";
 }
 
+/** `n_decode_total` counts each batch, of a long prompt too. */
+const WORK = ["llamacpp:n_decode_total", "llamacpp:prompt_tokens_total", "llamacpp:tokens_predicted_total"];
+
 /** It tells no share of KV in use. */
 function parseLoad(text: string): EngineLoad {
   const running = metricSum(text, "llamacpp:requests_processing");
   const waiting = metricSum(text, "llamacpp:requests_deferred");
-  return { ...(running === undefined ? {} : { running }), ...(waiting === undefined ? {} : { waiting }) };
+  const progress = metricTotal(text, WORK);
+  return {
+    ...(running === undefined ? {} : { running }),
+    ...(waiting === undefined ? {} : { waiting }),
+    ...(progress === undefined ? {} : { progress }),
+  };
 }
 
 /** What it found out about its template by trying (`chat_template_caps`) decides what it hands to it. */

@@ -6,6 +6,7 @@ import {
   fieldsOf,
   metricMax,
   metricSum,
+  metricTotal,
   readJson,
   readModelList,
   readSimulatedTokenizer,
@@ -35,15 +36,26 @@ function verdict({ status }: ProbeReply): "ready" | "loading" | "failed" {
   return status === 0 || status === 503 ? "loading" : "failed";
 }
 
+/** `generation_tokens_total` moves when a request ends; the others while it runs (names of 0.5.23, `fixtures/sglang`). */
+const WORK = [
+  "sglang:generation_tokens_total",
+  "sglang:prompt_tokens_total",
+  "sglang:realtime_tokens_total",
+  "sglang:cuda_graph_passes_total",
+  "sglang:num_used_tokens",
+];
+
 /** Gauges of all ranks: requests add up, the fullest KV pool counts. */
 function parseLoad(text: string): EngineLoad {
   const running = metricSum(text, "sglang:num_running_reqs");
   const waiting = metricSum(text, "sglang:num_queue_reqs");
   const kvUsage = metricMax(text, "sglang:token_usage");
+  const progress = metricTotal(text, WORK);
   return {
     ...(running === undefined ? {} : { running }),
     ...(waiting === undefined ? {} : { waiting }),
     ...(kvUsage === undefined ? {} : { kvUsage: Math.min(1, Math.max(0, kvUsage)) }),
+    ...(progress === undefined ? {} : { progress }),
   };
 }
 

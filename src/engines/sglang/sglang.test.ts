@@ -299,6 +299,6 @@ describe("sglangProbe", () => {
     ]);
   });
   it("reads load from the real gauges", () => {
-    expect(sglang.probe.metrics?.parse(metrics.text)).toEqual({ running: 0, waiting: 0, kvUsage: 0 });
+    expect(sglang.probe.metrics?.parse(metrics.text)).toEqual({ running: 0, waiting: 0, kvUsage: 0, progress: 170 });
   });
 });

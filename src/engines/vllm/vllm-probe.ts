@@ -5,6 +5,7 @@ import {
   fieldsOf,
   metricMax,
   metricSum,
+  metricTotal,
   readJson,
   readModelList,
   readSimulatedTokenizer,
@@ -31,15 +32,20 @@ function verdict({ status }: ProbeReply): "ready" | "loading" | "failed" {
   return status === 0 ? "loading" : "failed";
 }
 
+/** Counted at each step of the engine (`vllm/v1/metrics/loggers.py`, 0.32.0); prompt tokens when a prefill is through. */
+const WORK = ["vllm:generation_tokens_total", "vllm:prompt_tokens_total", "vllm:iteration_tokens_total_count"];
+
 /** Sums over data-parallel ranks; of the KV usage the fullest rank's. `gpu_cache_usage_perc` is its name before 0.11. */
 function parseLoad(text: string): EngineLoad {
   const running = metricSum(text, "vllm:num_requests_running");
   const waiting = metricSum(text, "vllm:num_requests_waiting");
   const kvUsage = metricMax(text, "vllm:kv_cache_usage_perc") ?? metricMax(text, "vllm:gpu_cache_usage_perc");
+  const progress = metricTotal(text, WORK);
   return {
     ...(running === undefined ? {} : { running }),
     ...(waiting === undefined ? {} : { waiting }),
     ...(kvUsage === undefined ? {} : { kvUsage }),
+    ...(progress === undefined ? {} : { progress }),
   };
 }
 
