@@ -6,15 +6,17 @@ import { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory } from "../core/worker.ts";
+import { createMirror } from "../kvcached/mirror.ts";
 import { createKvcached } from "../kvcached/service.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { connectKv } from "../wire/kv-client.ts";
+import { connectKv, type KvClient } from "../wire/kv-client.ts";
+import type { WireTls } from "../wire/tls.ts";
 import type { WireAddress } from "../wire/transport.ts";
 
 /** How often a kvcached elsewhere is told again: it may have been restarted. */
 const REGISTER_MS = 5_000;
 
-/** What a router knows of prefixes: a kvcached in this process, or one elsewhere. */
+/** What a router knows of prefixes: a kvcached in this process, or a copy of what others know. */
 export interface OpenKnowledge {
   readonly prefixes: PrefixKnowledge;
   /** For `/v1/cgn/status`. */
@@ -23,9 +25,10 @@ export interface OpenKnowledge {
 }
 
 export interface KnowledgeOptions {
-  /** Undefined: embed one. */
-  readonly kvcached: WireAddress | undefined;
-  readonly settings: Pick<Settings, "kv">;
+  /** Empty: embed one. */
+  readonly kvcacheds: readonly WireAddress[];
+  readonly tls: WireTls;
+  readonly settings: Pick<Settings, "kv"> & { readonly router: Pick<Settings["router"], "nodeId"> };
   readonly clock: Clock;
   readonly log: Log;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -48,7 +51,7 @@ export function wireAddress(text: string): WireAddress {
 }
 
 export function openKnowledge(options: KnowledgeOptions): OpenKnowledge {
-  return options.kvcached === undefined ? embedded(options) : remote(options, options.kvcached);
+  return options.kvcacheds.length === 0 ? embedded(options) : mirrored(options);
 }
 
 function embedded({ settings, clock, log, env, metrics, directory }: KnowledgeOptions): OpenKnowledge {
@@ -71,15 +74,22 @@ function embedded({ settings, clock, log, env, metrics, directory }: KnowledgeOp
   };
 }
 
-function remote({ clock, log, adopted }: KnowledgeOptions, address: WireAddress): OpenKnowledge {
-  const kv = connectKv({ address, clock });
-  const registration = registerWithKvcached({ directory: adopted, client: kv, clock, log, everyMs: REGISTER_MS });
+/** A copy of what the kvcacheds know. Engines that no agent registers are registered with the first. */
+function mirrored(options: KnowledgeOptions): OpenKnowledge {
+  const { clock, log, metrics, adopted, directory, settings, tls } = options;
+  const clients = options.kvcacheds.map((address) => connectKv({ address, clock, tls }));
+  const [first] = clients as [KvClient, ...KvClient[]];
+  const registration = registerWithKvcached({ directory: adopted, client: first, clock, log, everyMs: REGISTER_MS });
+  const name = `router ${settings.router.nodeId}`;
+  const capBytes = settings.kv.ramBytes;
+  const mirror = createMirror({ clients, clock, log, capBytes, directory, metrics, name });
   return {
-    prefixes: kv,
-    sources: () => ({ remote: kv.health() }),
+    prefixes: mirror,
+    sources: () => ({ mirrors: mirror.status(), sources: mirror.sources() }),
     close() {
+      mirror.close();
       void registration.close();
-      kv.close();
+      for (const client of clients) client.close();
     },
   };
 }

@@ -12,6 +12,7 @@ import { watchEngines } from "../router/engine-watch.ts";
 import { createModelTemplates } from "../router/model-templates.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { followAgent } from "../wire/agent-client.ts";
+import { openTls, type WireTls } from "../wire/tls.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS, type Values } from "./command.ts";
 import { commandLog } from "./command-log.ts";
 import { loadForCommand, type Shortcuts } from "./load-config.ts";
@@ -42,7 +43,11 @@ export const routerCommand: Command = {
     },
     engines: { type: "string[]", value: "URL", variadic: true, about: "several plain ones" },
     agent: { type: "string[]", value: "URL|unix:PATH", about: "follow this agent's engines. May be repeated" },
-    kvcached: { type: "string", value: "URL|unix:PATH", about: "ask this kvcached; without it one is embedded" },
+    kvcached: {
+      type: "string[]",
+      value: "URL|unix:PATH",
+      about: "keep a copy of this kvcached's index, and match there; without it one is embedded. May be repeated",
+    },
   },
   async run({ options }, cli) {
     const settings = loadForCommand(options, cli, shortcuts(options));
@@ -71,6 +76,7 @@ interface FleetParts {
   readonly directory: WorkerDirectory;
   /** The engines that this process watches itself: nobody else registers them with a kvcached elsewhere. */
   readonly adopted: WorkerDirectory;
+  readonly tls: WireTls;
   readonly first: Promise<void>;
   close(): void;
 }
@@ -83,17 +89,21 @@ function openFleet(settings: Settings, options: Values, cli: CliContext, log: Lo
   const byFlags = named.length + agentTexts.length > 0;
   const specs = byFlags ? named : settings.engines.filter((engine) => !engine.spawn).map(specOf);
   const { host, port } = settings.agent.listen;
-  const ownAgent = { url: `http://${hostPort(dialHost(host), port)}` };
+  const tls = openTls(settings.security, { clock: cli.clock, log });
+  const scheme = tls.serverOptions() === undefined ? "http" : "https";
+  const ownAgent = { url: `${scheme}://${hostPort(dialHost(host), port)}` };
   const addresses = byFlags ? agentTexts.map(wireAddress) : [ownAgent];
   const adopted = createMemoryDirectory();
   const watch = watchEngines({ specs, engines: ENGINES, directory: adopted, clock: cli.clock, log });
-  const agents = addresses.map((address) => followAgent({ address, clock: cli.clock }));
+  const agents = addresses.map((address) => followAgent({ address, clock: cli.clock, tls }));
   const directory = mergeDirectories([adopted, ...agents]);
   return {
     directory,
     adopted,
+    tls,
     first: watch.first,
     close() {
+      tls.close();
       watch.close();
       directory.close();
       for (const agent of agents) agent.close();
@@ -114,10 +124,11 @@ async function runUntilStopped(
   parts: FleetParts,
 ): Promise<void> {
   const { clock, env, signal } = cli;
-  const kvcached = typeof options["kvcached"] === "string" ? wireAddress(options["kvcached"]) : undefined;
+  const kvcacheds = ((options["kvcached"] as readonly string[] | undefined) ?? []).map(wireAddress);
   const metrics = createMetrics();
   const knowledge = openKnowledge({
-    kvcached,
+    kvcacheds,
+    tls: parts.tls,
     metrics,
     settings,
     clock,

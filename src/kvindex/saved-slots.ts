@@ -1,3 +1,4 @@
+import { copied } from "./first-difference.ts";
 import type { TokenMark } from "./prefix-index.ts";
 import { type KeptPrompt, keptPrompt, type Slot, type SlotState } from "./slot-cache.ts";
 
@@ -40,7 +41,7 @@ const part = ({ root, prompt }: { root: string; prompt: Uint8Array }) => ({ root
 
 /** Make the state again; slots that `empty` has more stay empty. @throws RangeError */
 export function restoreSlots(saved: SavedSlots, empty: SlotState): SlotState {
-  const kept = saved.kept.map(({ root, bytes, marks }) => keptPrompt(root, bytes, marks));
+  const kept = saved.kept.map(({ root, bytes, marks }) => keptPrompt(root, copied(bytes), marks));
   const at = (place: number): KeptPrompt | undefined => {
     if (place !== -1 && kept[place] === undefined)
       throw new RangeError(`Cannot restore slots: there is no prompt ${place}`);
@@ -51,7 +52,11 @@ export function restoreSlots(saved: SavedSlots, empty: SlotState): SlotState {
     if (was === undefined) return slot;
     const { run, used } = was;
     const from = run === undefined ? undefined : at(run.from);
-    return { kept: at(was.kept), used, run: run && { ...part(run), slot: index, covered: run.covered, from } };
+    return {
+      kept: at(was.kept),
+      used,
+      run: run && { root: run.root, prompt: copied(run.prompt), slot: index, covered: run.covered, from },
+    };
   });
   return { slots, store: saved.store.map(at).filter((each) => each !== undefined) };
 }

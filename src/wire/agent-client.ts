@@ -3,6 +3,7 @@ import type { Clock } from "../core/clock.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
 import { Agent } from "./gen/cgn/agent/v1/agent_pb.ts";
 import type { WireHealth } from "./kv-client.ts";
+import type { WireTls } from "./tls.ts";
 import { type WireAddress, wireName, wireTransport } from "./transport.ts";
 import { workerFromMessage } from "./worker-message.ts";
 
@@ -15,6 +16,8 @@ export interface RemoteDirectory extends WorkerDirectory {
 export interface AgentClientOptions {
   readonly address: WireAddress;
   readonly clock: Clock;
+  /** Certificates for `https:` addresses. */
+  readonly tls?: WireTls;
   /** First pause before connecting again; doubled up to 16 times itself. Default 250 ms. */
   readonly retryMs?: number;
   /** An agent out of reach for so long: its workers count as down. Default 15 s (it may only be restarting). */
@@ -26,7 +29,7 @@ export interface AgentClientOptions {
  * while the agent cannot be reached the last list stays, and after `staleMs` its workers are `down`.
  */
 export function followAgent(options: AgentClientOptions): RemoteDirectory {
-  const { transport, agent } = wireTransport(options.address);
+  const { transport, agent } = wireTransport(options.address, options.tls);
   const client = createClient(Agent, transport);
   const name = wireName(options.address);
   const retryMs = options.retryMs ?? 250;

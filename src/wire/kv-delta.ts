@@ -62,6 +62,8 @@ export type KvDelta = { readonly worker: WorkerId } & (
     }
   | ({ readonly type: "knowledge" } & Knowledge)
   | { readonly type: "note"; readonly note: KvNote }
+  /** Of a later version of cgn. */
+  | { readonly type: "unknown" }
 );
 
 /** Write a change. All that it holds is copied or was made for it: the sender may use its buffers again. */
@@ -91,6 +93,8 @@ function changeToMessage(delta: KvDelta): NonNullable<MessageInitShape<typeof De
       return { case: "knowledge", value: { knownBy: delta.knownBy, alignTokens: delta.alignTokens } };
     case "note":
       return { case: "note", value: noteToMessage(delta.note) };
+    case "unknown":
+      return { case: undefined };
   }
 }
 
@@ -108,8 +112,8 @@ function storedToMessage({ root, parent, names, bytes, ends, blockTokens, tier }
   };
 }
 
-/** Read a change; undefined for one that this version does not know. @throws CgnError REQUEST_INVALID for a wrong worker */
-export function deltaFromMessage(message: Delta): KvDelta | undefined {
+/** Read a change. @throws CgnError REQUEST_INVALID for a wrong worker */
+export function deltaFromMessage(message: Delta): KvDelta {
   const worker = workerId(message.worker);
   const { change } = message;
   switch (change.case) {
@@ -146,7 +150,7 @@ export function deltaFromMessage(message: Delta): KvDelta | undefined {
     case "note":
       return { worker, type: "note", note: noteFromMessage(change.value) };
     default:
-      return undefined;
+      return { worker, type: "unknown" };
   }
 }
 

@@ -89,10 +89,8 @@ function partFromMessage(part: WatchResponse["part"]): WatchPart<KvDelta> | unde
       return { type: "chunk", worker: workerId(part.value.worker), data: part.value.data };
     case "end":
       return { type: "end" };
-    case "deltas": {
-      const deltas = part.value.deltas.map(deltaFromMessage).filter((delta) => delta !== undefined);
-      return { type: "deltas", deltas };
-    }
+    case "deltas":
+      return { type: "deltas", deltas: part.value.deltas.map(deltaFromMessage) };
     default:
       return undefined;
   }
