@@ -26,6 +26,54 @@ export interface KvSourceStatus {
   readonly reportedTokens: number;
   /** `unknown`, `equal`, or what differs: the finding of the parity probe. */
   readonly parity: string;
+  /** The check of generated tokens; undefined for history. */
+  readonly canonicity?: KvCanonicity;
+  /** How good predictions were lately, the shortest stretch first. */
+  readonly truth?: readonly KvTruthWindow[];
+  /** What is wrong with what is known of it. */
+  readonly alarms?: readonly KvAlarm[];
+}
+
+/** How generated tokens are checked for being the ones that their text gets when it comes back. */
+export interface KvCanonicity {
+  readonly state: "starting" | "checking" | "off";
+  /** Why it is off; "" otherwise. */
+  readonly detail: string;
+  readonly checkedTokens: number;
+  /** Not compared: too much at once, or the text before is not known. */
+  readonly skippedTokens: number;
+  /** Not compared since a router had sent that text. */
+  readonly sentTokens: number;
+  /** Blocks that do not count. */
+  readonly uncountedBlocks: number;
+}
+
+/** Predicted against reported cached tokens over the last `seconds`. */
+export interface KvTruthWindow {
+  readonly seconds: number;
+  /** With a reported figure. */
+  readonly requests: number;
+  readonly exact: number;
+  readonly predictedTokens: number;
+  readonly reportedTokens: number;
+}
+
+/** What can be wrong with the knowledge of an engine's cache, see docs/alarms.md. */
+export const KV_ALARM_CODES = [
+  "PUBLISHER_MISSING",
+  "BLOCK_SIZE_WRONG",
+  "TOKENIZER_MISMATCH",
+  "EVENTS_LOST",
+  "OFFLOAD_NEVER_HITS",
+] as const;
+export type KvAlarmCode = (typeof KV_ALARM_CODES)[number];
+
+export interface KvAlarm {
+  readonly code: KvAlarmCode;
+  /** What is wrong, and what to do. */
+  readonly message: string;
+  /** It stands for so long. */
+  readonly forMs: number;
 }
 
 /** The snapshot on disk, from which a restarted kvcached knows again what it knew. */

@@ -2,6 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { workerId } from "../core/ids.ts";
 import type { KvSourceStatus } from "../core/kv-status.ts";
 import { type Source, SourceSchema } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { truthFromMessage, truthToMessage } from "./truth-message.ts";
 
 /** Write the state of one worker's source. */
 export function sourceToMessage(status: KvSourceStatus): Source {
@@ -21,6 +22,7 @@ export function sourceToMessage(status: KvSourceStatus): Source {
     predictedTokens: BigInt(status.predictedTokens),
     reportedTokens: BigInt(status.reportedTokens),
     parity: status.parity,
+    ...truthToMessage(status),
   });
 }
 
@@ -41,5 +43,6 @@ export function sourceFromMessage(source: Source): KvSourceStatus {
     predictedTokens: Number(source.predictedTokens),
     reportedTokens: Number(source.reportedTokens),
     parity: source.parity,
+    ...truthFromMessage(source),
   };
 }
