@@ -1,56 +1,86 @@
-import { loadConfig } from "../config/load.ts";
+import { pairProblems } from "../config/checks/pair-problems.ts";
+import type { LoadedConfig } from "../config/load.ts";
 import { planEngine } from "../config/plan.ts";
 import { formatProblem, sortProblems } from "../config/problems.ts";
 import type { EngineSettings } from "../config/settings.ts";
 import { CODES, isCgnError, type Problem } from "../core/errors.ts";
-import { CONFIG_OPTIONS, type Command } from "./command.ts";
-import { loadOptions, PICK_OPTIONS } from "./load-config.ts";
+import { FINDINGS, type FindingCode } from "../core/findings.ts";
+import { checkHost } from "./check-host.ts";
+import { type CliContext, CONFIG_OPTIONS, type Command, type Values } from "./command.ts";
+import { VERSION_OPTIONS } from "./engine-versions.ts";
+import { loadOptions, loadWithVersions, PICK_OPTIONS } from "./load-config.ts";
 
-interface CheckResult {
+/** What was found in one file. */
+interface CheckedFile {
   readonly file?: string;
   readonly problems: readonly Problem[];
+  /** Undefined when it cannot be used. */
+  readonly loaded?: LoadedConfig;
   readonly exit: number;
 }
 
-/** `cgn check`: every problem of a configuration at once, and what the engines' launches warn about. */
+/** `cgn check`: every problem of configurations at once, what the engines' launches warn about, and what this host lacks. */
 export const checkCommand: Command = {
   name: "check",
-  about: "check a configuration: every problem at once, each with file, line and column",
-  examples: ["cgn check --config cgn.toml", "cgn check --format json | jq '.problems[].path'"],
+  about: "check configurations, and this host for them: every problem at once, with its place and what mends it",
+  examples: [
+    "cgn check --config cgn.toml",
+    "cgn check --host --fix",
+    "cgn check prefill.toml decode.toml",
+    "cgn check --format json | jq '.problems[].path'",
+  ],
+  positionals: [
+    { name: "FILE", about: "files that work together (in place of --config)", required: false, variadic: true },
+  ],
   options: {
     ...CONFIG_OPTIONS,
     ...PICK_OPTIONS,
+    ...VERSION_OPTIONS,
+    host: {
+      type: "boolean",
+      about: "look at this host too: programs, packages, GPUs, memory, ports, model files, disks",
+    },
+    fix: {
+      type: "boolean",
+      about: "print the command that would mend each problem, where there is one; it is never run",
+    },
     format: { type: "string", value: "FORMAT", about: "text or json", default: "text", choices: ["text", "json"] },
   },
-  async run({ options }, cli) {
-    const named = typeof options.config === "string" ? options.config : undefined;
-    const result = checkConfig(() => loadConfig(loadOptions(options, cli)), named ?? cli.env.CGN_CONFIG);
-    const errors = result.problems.filter((p) => p.severity === "error").length;
-    const warnings = result.problems.length - errors;
-    if (options.format === "json") {
-      cli.out(JSON.stringify({ file: result.file ?? null, errors, warnings, problems: result.problems }, null, 2));
-      return result.exit;
-    }
-    for (const problem of result.problems) cli.out(formatProblem(problem));
-    const what = result.file ?? "no configuration file found; the defaults";
-    cli.err(`${what}: ${count(errors, "error")}, ${count(warnings, "warning")}`);
-    return result.exit;
+  async run({ options, positionals }, cli) {
+    const named = positionals.length > 0 ? positionals : [undefined];
+    const files = await Promise.all(named.map((path) => checkFile(path, options, cli)));
+    const usable = files.flatMap(({ loaded }) => loaded ?? []);
+    const host = options["host"] === true && usable.length === files.length ? await checkHost(usable, cli) : [];
+    const pairs = usable.length === files.length ? pairProblems(usable) : [];
+    const problems = inFileOrder(files, [...pairs, ...host]).filter(({ code }) => {
+      // What the installed build tells is more than the guess from the platform.
+      return code !== "other-platform" || !host.some((each) => each.code === "gpu-missing");
+    });
+    if (options["format"] === "json") printJson(files, problems, cli);
+    else printText(files, problems, options, cli);
+    return files.find(({ exit }) => exit !== 0)?.exit ?? exitOf(problems);
   },
 };
 
 /** A file that cannot be read or is not TOML is told like any other problem. */
-function checkConfig(load: () => ReturnType<typeof loadConfig>, named: string | undefined): CheckResult {
+async function checkFile(path: string | undefined, options: Values, cli: CliContext): Promise<CheckedFile> {
+  const given = path === undefined ? options : { ...options, config: path };
+  const named = typeof given["config"] === "string" ? given["config"] : cli.env["CGN_CONFIG"];
   try {
-    const { settings, problems, ctx } = load();
-    const failed = problems.some((p) => p.severity === "error");
-    const plans = failed
-      ? []
-      : settings.engines.flatMap((engine) => [...planWarnings(engine), ...platformHint(engine, ctx.host.platform)]);
-    return {
-      ...(settings.file === undefined ? {} : { file: settings.file }),
-      problems: sortProblems([...problems, ...plans]),
-      exit: failed ? CODES.CONFIG_INVALID.exit : 0,
-    };
+    // Without --host nothing but files is looked at.
+    const loaded = await loadWithVersions(
+      loadOptions(given, cli),
+      { detect: options["host"] === true && options["detect"] },
+      cli,
+    );
+    const { settings, problems, ctx } = loaded;
+    const file = settings.file === undefined ? {} : { file: settings.file };
+    if (problems.some((p) => p.severity === "error")) return { ...file, problems, exit: CODES.CONFIG_INVALID.exit };
+    const plans = settings.engines.flatMap((engine) => [
+      ...planWarnings(engine),
+      ...platformHint(engine, ctx.host.platform),
+    ]);
+    return { ...file, problems: [...problems, ...plans], loaded, exit: 0 };
   } catch (e) {
     if (!isCgnError(e)) throw e;
     const told = isCgnError(e, "CONFIG_INVALID") ? e.details.problems : [];
@@ -60,12 +90,59 @@ function checkConfig(load: () => ReturnType<typeof loadConfig>, named: string | 
   }
 }
 
+/** Problems by file, each file's in its own order; what is no file's comes last. */
+function inFileOrder(files: readonly CheckedFile[], others: readonly Problem[]): Problem[] {
+  const all = [...files.flatMap(({ problems }) => problems), ...others];
+  const names = [...new Set(files.map(({ file }) => file))];
+  const rank = (p: Problem): number =>
+    p.file === undefined || !names.includes(p.file) ? names.length : names.indexOf(p.file);
+  return sortProblems(all).sort((a, b) => rank(a) - rank(b));
+}
+
+/** The first error decides: what is wrong with a host ends as the start would. */
+function exitOf(problems: readonly Problem[]): number {
+  const error = problems.find(({ severity }) => severity === "error");
+  if (error === undefined) return 0;
+  const row = FINDINGS[error.code as FindingCode];
+  return CODES[row?.error ?? "CONFIG_INVALID"].exit;
+}
+
+function printJson(files: readonly CheckedFile[], problems: readonly Problem[], cli: CliContext): void {
+  const { errors, warnings } = counted(problems);
+  const names = files.map(({ file }) => file ?? null);
+  const file = names.length === 1 ? { file: names[0] } : { files: names };
+  cli.out(JSON.stringify({ ...file, errors, warnings, problems }, null, 2));
+}
+
+function printText(
+  files: readonly CheckedFile[],
+  problems: readonly Problem[],
+  options: Values,
+  cli: CliContext,
+): void {
+  for (const problem of problems) {
+    cli.out(formatProblem(problem));
+    if (options["fix"] === true && problem.fix !== undefined) cli.out(`    ${problem.fix}`);
+  }
+  const { errors, warnings } = counted(problems);
+  const names = files.map(({ file }) => file ?? "no configuration file found; the defaults");
+  const looked = options["host"] === true && files.every(({ loaded }) => loaded !== undefined) ? " on this host" : "";
+  cli.err(`${names.join(", ")}${looked}: ${count(errors, "error")}, ${count(warnings, "warning")}`);
+  if (options["host"] === true && looked === "") cli.err("This host was not looked at: mend the file first");
+}
+
+function counted(problems: readonly Problem[]): { errors: number; warnings: number } {
+  const errors = problems.filter((p) => p.severity === "error").length;
+  return { errors, warnings: problems.length - errors };
+}
+
 function planWarnings(engine: EngineSettings): Problem[] {
   return planEngine(engine).warnings.map((warning) => ({
     severity: "warning",
     path: "",
     problem: `engine ${engine.nodeId} (${engine.kind}, ${engine.model.name || engine.url}): ${warning.message}`,
     remedy: warning.remedy,
+    code: warning.code,
   }));
 }
 
@@ -81,6 +158,7 @@ function platformHint(engine: EngineSettings, platform: EngineSettings["slot"]["
       path: "agent.platform",
       problem: `engine ${engine.nodeId} is rendered for a GPU, and this host has platform "${platform}"`,
       remedy: `Set [agent].platform = "${platform}" (or "auto") if the engine will run here`,
+      code: "other-platform",
     },
   ];
 }

@@ -1,6 +1,7 @@
+import { pairProblems } from "../config/checks/pair-problems.ts";
 import { type LoadedConfig, type LoadOptions, loadConfig, throwOnErrors } from "../config/load.ts";
 import type { EnginePick } from "../config/pick.ts";
-import { formatProblem } from "../config/problems.ts";
+import { formatProblem, problemsError } from "../config/problems.ts";
 import type { Settings } from "../config/settings.ts";
 import { CgnError } from "../core/errors.ts";
 import type { CliContext, Option, Values } from "./command.ts";
@@ -64,7 +65,10 @@ export function loadForCommand(options: Values, cli: CliContext, shortcuts: Shor
 export async function loadForLaunch(options: Values, cli: CliContext, shortcuts: Shortcuts = {}): Promise<Settings> {
   const loaded = await loadWithVersions(loadOptions(options, cli, shortcuts), options, cli);
   throwOnErrors(loaded);
-  for (const warning of loaded.settings.warnings) cli.err(formatProblem(warning));
+  const pairs = pairProblems([loaded]);
+  const errors = pairs.filter(({ severity }) => severity === "error");
+  if (errors.length > 0) throw problemsError(loaded.settings.file ?? "the configuration", errors);
+  for (const warning of [...loaded.settings.warnings, ...pairs]) cli.err(formatProblem(warning));
   return loaded.settings;
 }
 

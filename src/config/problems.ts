@@ -44,7 +44,7 @@ export function problemAt(path: KeyPath, origin: Origin | undefined, finding: Fi
 export function formatProblem(p: Problem): string {
   const place = [p.file, p.line, p.column].filter((part) => part !== undefined).join(":");
   const said = [p.path === "" ? p.problem : `${p.path}: ${p.problem}`, p.remedy].filter(Boolean).join(". ");
-  return `${place === "" ? "" : `${place}: `}${p.severity}: ${said}`;
+  return `${place === "" ? "" : `${place}: `}${p.severity}: ${said}${p.code === undefined ? "" : ` [${p.code}]`}`;
 }
 
 /**

@@ -57,6 +57,10 @@ export interface Problem {
   readonly problem: string;
   /** What would be right. */
   readonly remedy?: string;
+  /** Kebab-case, stable: what docs/errors.md explains. Findings on hosts and warnings of plans have one. */
+  readonly code?: string;
+  /** A shell command that would mend it. Never run by cgn. */
+  readonly fix?: string;
 }
 
 /** The facts a handler may branch on; the message is for people only. Codes not listed carry free-form facts. */

@@ -29,11 +29,6 @@ export const FINDINGS = {
     about: "A package that the chosen `kv_offload` needs has another version than those that cgn renders for",
     mend: "Install a version in the range",
   },
-  "engine-version": {
-    error: "NOT_SUPPORTED",
-    about: "The installed engine is older or newer than the versions whose flags cgn knows",
-    mend: "Install a version in the range, or say with `--engine-version` for which one to render",
-  },
   "bad-versions": {
     error: "NOT_SUPPORTED",
     about: "Versions that are installed together are known to fail, or to answer wrongly",
@@ -53,6 +48,11 @@ export const FINDINGS = {
     error: "NOT_SUPPORTED",
     about: "`tp` needs more GPUs than this host has",
     mend: "Lower `tp`, or use a host with more GPUs",
+  },
+  "gpu-shared": {
+    error: "NOT_SUPPORTED",
+    about: "Two files of one host give the same GPU to different engines",
+    mend: "Give each engine GPUs of its own",
   },
   "gpu-memory": {
     error: "NOT_SUPPORTED",

@@ -68,12 +68,6 @@ export interface ModelNeed {
   readonly keys: readonly string[];
 }
 
-/** An address that other engines dial. */
-export interface PeerNeed {
-  readonly address: string;
-  readonly keys: readonly string[];
-}
-
 /**
  * What one launch needs of its host, beyond what its plan says (argv, ports, files). Values only: made by the engine's
  * `requirements.ts`, compared with what `process/host/` finds.
@@ -96,9 +90,6 @@ export interface HostNeeds {
   readonly sharedMemoryBytes: number;
   /** Does a transfer library register memory with a network card? */
   readonly locksMemory: boolean;
-  readonly peer?: PeerNeed;
-  /** Must blocks have the same names as another engine's? Then this seed must be everyone's. */
-  readonly hashSeed?: string;
   /** Variables of the user's environment that the engine does not stand. */
   readonly refusedVariables: readonly { readonly name: string; readonly pattern: string; readonly what: string }[];
   /** Variables that name a file which must be there, when they are set. */
@@ -119,5 +110,14 @@ export interface Peering {
   readonly largerDecodeBlocks: boolean;
   /** May `tp` differ? A warning then, not an error. */
   readonly otherTp: boolean;
+  /** `PYTHONHASHSEED`, where blocks are named by it. */
+  readonly hashSeed?: string;
+  /** The installed version, where it is known. */
+  readonly version?: string;
+  /** Does the hand-over compare versions? */
+  readonly sameVersion: boolean;
+  /** What the other end dials. */
   readonly address: string;
+  /** Does the engine bind it, so that it must be this host's own? */
+  readonly bindsAddress: boolean;
 }

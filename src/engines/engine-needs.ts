@@ -22,12 +22,9 @@ export function plainNeeds(plan: LaunchPlan, section: string, install: string): 
   };
 }
 
-/** What is loaded, and which key says so. A name that looks like a path is one. */
+/** What is loaded, and which key says so. A written path is a file or folder here; the engines' plans require it. */
 export function modelNeed(model: ModelSpec, layout: ModelNeed["layout"]): ModelNeed {
   const key = `models.${JSON.stringify(model.name)}`;
-  if (model.path !== undefined) {
-    const isRepo = layout !== "gguf" && /^[\w.-]+\/[\w.-]+$/.test(model.path) && !model.path.startsWith(".");
-    return { path: model.path, ...(isRepo ? { repo: model.path } : {}), layout, keys: [`${key}.path`, key] };
-  }
+  if (model.path !== undefined) return { path: model.path, layout, keys: [`${key}.path`, key] };
   return { repo: model.hfRepo ?? model.name, layout, keys: [`${key}.hf_repo`, key] };
 }

@@ -50,9 +50,6 @@ export function sglangNeeds(input: SglangInput, plan: LaunchPlan): HostNeeds {
     disks: storage(plan),
     sharedMemoryBytes: tp > 1 || transfers ? SHARED_MEMORY_OF_RANKS : 0,
     locksMemory: transfers,
-    ...(transfers
-      ? { peer: { address: slot.peerAddress, keys: ["agent.peer_address", "agent.listen", "engine.url"] } }
-      : {}),
     fileVariables: [],
   };
 }
@@ -70,7 +67,10 @@ export function sglangPeering(input: SglangInput, plan: LaunchPlan): Peering | u
     blockTokens: pageTokens(input),
     largerDecodeBlocks: false,
     otherTp: false,
+    ...(input.slot.engineVersion === undefined ? {} : { version: input.slot.engineVersion }),
+    sameVersion: false,
     address: input.slot.peerAddress,
+    bindsAddress: false,
   };
 }
 

@@ -32,8 +32,6 @@ export function vllmNeeds(input: LaunchInput<VllmOptions>, plan: LaunchPlan): Ho
     disks: disks(launch, plan),
     sharedMemoryBytes: tp * launch.dpSize > 1 || transfers ? SHARED_MEMORY_OF_RANKS : 0,
     locksMemory: transfers,
-    ...(transfers ? { peer: { address: sideChannelHost(plan), keys: PEER_KEYS } } : {}),
-    ...(transfers || plan.kvOffload === "lmcache" ? { hashSeed: "0" } : {}),
     refusedVariables: connectorOf(plan) === undefined ? [] : [EXPANDABLE_SEGMENTS],
     fileVariables: plan.kvOffload === "lmcache" ? ["LMCACHE_CONFIG_FILE"] : [],
   };
@@ -54,11 +52,13 @@ export function vllmPeering(input: LaunchInput<VllmOptions>, plan: LaunchPlan): 
     // vLLM's docs/features/nixl_connector_compatibility.md: allowed for models that are not hybrid; garbled text is reported.
     largerDecodeBlocks: true,
     otherTp: true,
+    hashSeed: seedOf(plan),
+    ...(input.slot.engineVersion === undefined ? {} : { version: input.slot.engineVersion }),
+    sameVersion: true,
     address: sideChannelHost(plan),
+    bindsAddress: true,
   };
 }
-
-const PEER_KEYS = ["agent.peer_address", "agent.listen", "engine.url"];
 
 /** Refused with any connector since KV memory must stay where it is (vllm/config/vllm.py, 0.24 to 0.33). */
 const EXPANDABLE_SEGMENTS = {
@@ -82,6 +82,12 @@ function sideChannelHost(plan: LaunchPlan): string {
   const value = plan.env["VLLM_NIXL_SIDE_CHANNEL_HOST"];
   // vLLM's own default where the user wrote the connector himself.
   return typeof value === "string" ? value : "localhost";
+}
+
+/** A command template may set it by `env PYTHONHASHSEED=…`, which wins over the plan's variable. */
+function seedOf(plan: LaunchPlan): string {
+  const word = plan.argv.find((each) => each.startsWith("PYTHONHASHSEED="));
+  return word?.slice(word.indexOf("=") + 1) ?? String(plan.env["PYTHONHASHSEED"] ?? "random");
 }
 
 function gpuNeed(launch: VllmLaunch, tp: number): NonNullable<HostNeeds["gpu"]> {

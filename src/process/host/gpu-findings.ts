@@ -18,19 +18,10 @@ export function gpuFindings({ needs, state }: CheckedLaunch, host: HostState): F
     // Only where the engine's build is known to want one: a simulator or a build for the CPU does without.
     if (version === undefined) return [];
     if (isCpuBuild(version, state)) {
+      // A warning: with the right block size in the file it works.
       const what = `${own?.name} ${version} computes on the CPU, and its command is rendered for a GPU`;
-      const keys = ["agent.platform", ...gpu.keys];
       const remedy = 'Set [agent].platform = "cpu" (or "auto")';
-      return [
-        {
-          code: "gpu-missing",
-          severity: "error",
-          what,
-          remedy,
-          keys,
-          fix: "cgn check --host --set agent.platform=cpu",
-        },
-      ];
+      return [{ code: "gpu-missing", severity: "warning", what, remedy, keys: ["agent.platform", ...gpu.keys] }];
     }
     const what = `${own?.name} ${version} computes on a GPU, and this host shows none (no device, no nvidia-smi)`;
     const remedy =

@@ -1,0 +1,45 @@
+import type { Problem } from "../../core/errors.ts";
+import type { LoadedConfig } from "../load.ts";
+import { enginePeering, planEngine } from "../plan.ts";
+import type { EngineSettings } from "../settings.ts";
+import { type PairEngine, pairFindings } from "./pairs.ts";
+import { placedFinding } from "./placed-finding.ts";
+
+/**
+ * What does not agree between the prefill and decode engines of these files, each at its place.
+ * @param files without errors of their own
+ */
+export function pairProblems(files: readonly LoadedConfig[]): Problem[] {
+  const all = files.flatMap((loaded, file) =>
+    loaded.settings.engines.flatMap((settings) => {
+      const engine = pairEngine(settings, file, loaded);
+      return engine === undefined ? [] : [{ engine, settings, loaded }];
+    }),
+  );
+  const findings = pairFindings(
+    all.map(({ engine }) => engine),
+    files.length,
+  );
+  return findings.map(({ engine, finding }) => {
+    const { loaded, settings } = all[engine]!;
+    const name = loaded.settings.engines.length > 1 ? settings.nodeId : undefined;
+    return placedFinding(loaded.ctx, settings.path, finding, name);
+  });
+}
+
+function pairEngine(settings: EngineSettings, file: number, { settings: all }: LoadedConfig): PairEngine | undefined {
+  const { role, group } = settings;
+  if (role === "both" || !settings.spawn) return undefined;
+  const peering = enginePeering(settings, planEngine(settings));
+  if (peering === undefined) return undefined;
+  const { stateBackend } = all.cluster;
+  return {
+    name: settings.nodeId,
+    role,
+    model: settings.model.name,
+    ...(group === undefined ? {} : { group }),
+    peering,
+    file,
+    spansHosts: stateBackend === "etcd" || stateBackend === "static",
+  };
+}
