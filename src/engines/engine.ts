@@ -110,6 +110,12 @@ export interface EngineLoad {
   readonly progress?: number;
 }
 
+/** Tokens looked for behind the GPU memory since the engine started, and found there. */
+export interface OffloadHits {
+  readonly queriedTokens: number;
+  readonly hitTokens: number;
+}
+
 /** A chat template as the engine tells it, and what it then makes of messages besides what `Engine.chat` says. */
 export interface ToldTemplate {
   readonly template: string;
@@ -149,6 +155,8 @@ export interface EngineProbe {
   /** Where the engine tells its block size. */
   readonly blockTokens?: { readonly path: string; parse(body: string): number | undefined };
   readonly version?: { readonly path: string; parse(body: string): string | undefined };
+  /** Where the engine counts what it looked for in, and found in, the tier behind its GPU memory. */
+  readonly offloadHits?: { readonly path: string; parse(text: string): OffloadHits | undefined };
   /** Where an engine tells the tokenizer of its model. Only the simulator does: its vocabulary is built in. */
   readonly tokenizer?: { readonly path: string; parse(body: string): TokenizerSource | undefined };
   /** How an engine is given the key that it then asks of everyone: flags of its command line, and variables it reads. */

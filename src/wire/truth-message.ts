@@ -1,11 +1,15 @@
 import { create } from "@bufbuild/protobuf";
 import { KV_ALARM_CODES, type KvAlarmCode, type KvCanonicity, type KvSourceStatus } from "../core/kv-status.ts";
-import { AlarmSchema, CanonicitySchema, type Source, TruthWindowSchema } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { AlarmSchema, type Canonicity, CanonicitySchema, type Source, TruthWindowSchema } from "./gen/cgn/kv/v1/kv_pb.ts";
 
 type Truth = Pick<KvSourceStatus, "canonicity" | "truth" | "alarms">;
 
 /** The parts of a source's message that tell how far it can be believed. */
-export function truthToMessage({ canonicity, truth = [], alarms = [] }: Truth): Partial<Source> {
+export function truthToMessage({
+  canonicity,
+  truth = [],
+  alarms = [],
+}: Truth): Pick<Source, "truth" | "alarms"> & { canonicity?: Canonicity } {
   return {
     ...(canonicity === undefined ? {} : { canonicity: canonicityToMessage(canonicity) }),
     truth: truth.map((window) =>

@@ -1,6 +1,6 @@
 import type { KvSource } from "../../core/worker.ts";
 import { dialEndpoint } from "../address.ts";
-import type { EngineLoad, EngineProbe, ProbeReply } from "../engine.ts";
+import type { EngineLoad, EngineProbe, OffloadHits, ProbeReply } from "../engine.ts";
 import {
   fieldsOf,
   metricMax,
@@ -21,6 +21,7 @@ export const vllmProbe: EngineProbe = {
   blockTokens: { path: "/metrics", parse: parseBlockTokens },
   apiKey: { flags: ["--api-key"], variables: ["VLLM_API_KEY"] },
   tokenizer: { path: "/version", parse: readSimulatedTokenizer },
+  offloadHits: { path: "/metrics", parse: parseOffloadHits },
   version: { path: "/version", parse: (body) => textOf(fieldsOf(readJson(body))["version"]) },
 };
 
@@ -47,6 +48,13 @@ function parseLoad(text: string): EngineLoad {
     ...(kvUsage === undefined ? {} : { kvUsage }),
     ...(progress === undefined ? {} : { progress }),
   };
+}
+
+/** What a KV connector was asked for and gave (`vllm/v1/metrics/loggers.py`, 0.32.0); 0 of both without one. */
+function parseOffloadHits(text: string): OffloadHits | undefined {
+  const queriedTokens = metricSum(text, "vllm:external_prefix_cache_queries_total");
+  const hitTokens = metricSum(text, "vllm:external_prefix_cache_hits_total");
+  return queriedTokens === undefined || hitTokens === undefined ? undefined : { queriedTokens, hitTokens };
 }
 
 /** The block size that the engine really took, from a label of `vllm:cache_config_info`. */
