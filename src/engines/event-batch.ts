@@ -92,6 +92,7 @@ class BatchReader {
   readonly #in: MsgpackReader;
   readonly #dialect: EventDialect;
   #names = 0;
+  #left = 0;
 
   constructor(payload: Uint8Array, dialect: EventDialect) {
     this.#in = new MsgpackReader(payload);
@@ -126,8 +127,11 @@ class BatchReader {
     for (let i = 0; i < length; i++) {
       const wire = emptyEvent();
       const fields = this.#in.map();
-      if (fields >= 0) for (let k = 0; k < fields; k++) yield* this.#field(wire, this.#in.text());
-      else yield* this.#tagged(wire);
+      if (fields < 0) yield* this.#tagged(wire);
+      for (let k = 0; k < fields; k++) {
+        const rest = this.#field(wire, this.#in.text());
+        if (rest !== undefined) yield* rest;
+      }
       if (wire.type === undefined) throw new MsgpackError("an event has no type");
       const event = this.#dialect.event(wire);
       if (event !== undefined) events.push(event);
@@ -143,25 +147,36 @@ class BatchReader {
     if (length < 1) throw new MsgpackError("an event is neither a map nor a list that starts with its type");
     wire.type = this.#in.text();
     const names = wire.type === "BlockRemoved" ? this.#dialect.removed : this.#dialect.stored;
-    for (let i = 1; i < length; i++) yield* this.#field(wire, names[i - 1]);
-  }
-
-  /** One value, put where its name says. */
-  *#field(wire: WireEvent, name: string | undefined): Generator<undefined, void> {
-    switch (name) {
-      case "block_hashes":
-        wire.names = yield* this.#nameList(wire);
-        return;
-      case "token_ids":
-        wire.tokenIds = yield* this.#idList(wire);
-        return;
-      default:
-        if (!this.#smallField(wire, name)) yield* this.#skip();
+    for (let i = 1; i < length; i++) {
+      const rest = this.#field(wire, names[i - 1]);
+      if (rest !== undefined) yield* rest;
     }
   }
 
-  *#skip(): Generator<undefined, void> {
-    for (let left = this.#in.skipSome(1, STEP_ITEMS); left > 0; left = this.#in.skipSome(left, STEP_ITEMS)) yield;
+  /** One value, put where its name says. @returns what is left to do in steps, when it is long */
+  #field(wire: WireEvent, name: string | undefined): Generator<undefined, void> | undefined {
+    switch (name) {
+      case "block_hashes":
+        return this.#nameList(wire);
+      case "token_ids":
+        return this.#idList(wire);
+      default:
+        if (this.#smallField(wire, name)) return undefined;
+        return this.#skipShort() ? undefined : this.#skip(this.#left);
+    }
+  }
+
+  /** @returns false when more is left to be passed over: `#left` values */
+  #skipShort(): boolean {
+    this.#left = this.#in.skipSome(1, STEP_ITEMS);
+    return this.#left === 0;
+  }
+
+  *#skip(left = 1): Generator<undefined, void> {
+    while (left > 0) {
+      left = this.#in.skipSome(left, STEP_ITEMS);
+      yield;
+    }
   }
 
   /** @returns false for a field that nobody asks for: it is not read */
@@ -174,7 +189,7 @@ class BatchReader {
       case "parent_block_hash":
         if (input.takeNil()) return true;
         wire.parent = input.name();
-        if (wire.parent === undefined) wire.problem ??= "a block hash is neither an integer of 64 bits nor bytes";
+        if (wire.parent === undefined) wire.problem ??= NO_NAME;
         return true;
       case "block_size":
         wire.blockSize = input.value();
@@ -205,44 +220,63 @@ class BatchReader {
     }
   }
 
-  *#nameList(wire: WireEvent): Generator<undefined, BigUint64Array | undefined> {
+  #nameList(wire: WireEvent): Generator<undefined, void> | undefined {
     const length = this.#in.array();
     if (length < 0) {
       wire.problem ??= "an event has no list of block hashes";
-      yield* this.#skip();
-      return undefined;
+      return this.#skip();
     }
     this.#names += length;
     if (this.#names > MAX_NAMES) throw new MsgpackError(`it names more than ${MAX_NAMES} blocks`);
     const names = new BigUint64Array(length);
-    // As words, so that no bigint is made of a name. Little endian, as all machines that Node runs on.
-    const words = new Uint32Array(names.buffer);
-    for (let from = 0; from < length; from += STEP_ITEMS) {
-      if (from > 0) yield;
-      if (!this.#in.names(words, from, Math.min(length, from + STEP_ITEMS)))
-        throw new MsgpackError("a block hash is neither an integer of 64 bits nor bytes");
+    wire.names = names;
+    if (length > FEW) return this.#manyNames(names);
+    for (let i = 0; i < length; i++) {
+      const name = this.#in.name();
+      if (name === undefined) throw new MsgpackError(NO_NAME);
+      names[i] = name;
     }
-    return names;
+    return undefined;
   }
 
-  *#idList(wire: WireEvent): Generator<undefined, Uint32Array | undefined> {
+  *#manyNames(names: BigUint64Array): Generator<undefined, void> {
+    // As words, so that no bigint is made of a name. Little endian, as all machines that Node runs on.
+    const words = new Uint32Array(names.buffer);
+    for (let from = 0; from < names.length; from += STEP_ITEMS) {
+      if (from > 0) yield;
+      if (!this.#in.names(words, from, Math.min(names.length, from + STEP_ITEMS))) throw new MsgpackError(NO_NAME);
+    }
+  }
+
+  #idList(wire: WireEvent): Generator<undefined, void> | undefined {
     if (this.#in.takeNil()) return undefined;
     const length = this.#in.array();
     if (length < 0) {
       wire.problem ??= "the token ids are no list";
-      yield* this.#skip();
-      return undefined;
+      return this.#skip();
     }
     const ids = new Uint32Array(length);
-    for (let from = 0; from < length; from += STEP_ITEMS) {
+    wire.tokenIds = ids;
+    if (length > STEP_ITEMS) return this.#manyIds(ids);
+    this.#ids(ids, 0, length);
+    return undefined;
+  }
+
+  *#manyIds(ids: Uint32Array): Generator<undefined, void> {
+    for (let from = 0; from < ids.length; from += STEP_ITEMS) {
       if (from > 0) yield;
-      if (!this.#in.ids(ids, from, Math.min(length, from + STEP_ITEMS)))
-        throw new MsgpackError("a token id is no unsigned 32-bit number");
+      this.#ids(ids, from, Math.min(ids.length, from + STEP_ITEMS));
     }
-    return ids;
+  }
+
+  #ids(ids: Uint32Array, from: number, to: number): void {
+    if (!this.#in.ids(ids, from, to)) throw new MsgpackError("a token id is no unsigned 32-bit number");
   }
 }
 
+/** So many names are not worth a second view of their array. */
+const FEW = 8;
+const NO_NAME = "a block hash is neither an integer of 64 bits nor bytes";
 const BATCH: readonly string[] = ["ts", "events", "data_parallel_rank"];
 
 function emptyEvent(): WireEvent {

@@ -6,14 +6,18 @@ const MAX_DEPTH = 16;
 const MAX_ITEMS = 2 ** 18;
 /** Texts remembered, so that keys that come again cost a comparison. */
 const CACHED_TEXTS = 256;
-/** Longer texts are not remembered. */
+/** Longer and shorter texts are not remembered. */
 const MAX_CACHED_LENGTH = 40;
+const MIN_CACHED_LENGTH = 3;
+const WORDS = MAX_CACHED_LENGTH / 4;
 
 /** The bytes are no MessagePack, or not of the expected shape. Becomes the engine's own error. */
 export class MsgpackError extends Error {}
 
 const utf8 = new TextDecoder();
-const cachedBytes: (Uint8Array | undefined)[] = new Array(CACHED_TEXTS);
+/** [256 × 10] each text's bytes as words; the last word of one overlaps the one before. */
+const cachedWords = new Uint32Array(CACHED_TEXTS * WORDS);
+const cachedLengths = new Uint8Array(CACHED_TEXTS);
 const cachedTexts: string[] = new Array(CACHED_TEXTS).fill("");
 
 /**
@@ -76,7 +80,9 @@ export class MsgpackReader {
     const start = this.at + head;
     this.#need(head + length);
     this.at = start + length;
-    return length <= MAX_CACHED_LENGTH ? this.#shortText(start, length) : this.#longText(start, length);
+    return length <= MAX_CACHED_LENGTH && length >= MIN_CACHED_LENGTH
+      ? this.#shortText(start, length)
+      : this.#longText(start, length);
   }
 
   /** A block's name; undefined (and the value is passed over) for what is none. Of bytes the last 8 count, big endian. */
@@ -261,20 +267,24 @@ export class MsgpackReader {
     throw new MsgpackError(`byte ${this.at} starts no value`);
   }
 
-  /** Texts like keys come again and again: found by a few of their bytes, and compared. */
+  /** Texts like keys come again and again: found by a few of their bytes, and compared word by word. */
   #shortText(start: number, length: number): string {
-    const bytes = this.#bytes;
-    if (length === 0) return "";
-    const key =
-      (length * 31 + bytes[start]! * 7 + bytes[start + (length >> 1)]! * 3 + bytes[start + length - 1]!) & 0xff;
-    const known = cachedBytes[key];
-    if (known !== undefined && known.length === length) {
+    // The byte before a text belongs to its header, so there are always four bytes.
+    const view = this.#view;
+    const last = view.getUint32(start + length - 4);
+    const key = (Math.imul(last ^ view.getUint32(start - 1) ^ length, 0x9e3779b1) >>> 24) & 0xff;
+    const words = cachedWords;
+    let at = key * WORDS;
+    if (cachedLengths[key] === length && words[at] === last) {
       let i = 0;
-      while (i < length && known[i] === bytes[start + i]) i++;
-      if (i === length) return cachedTexts[key]!;
+      while (i + 4 < length && words[++at] === view.getUint32(start + i)) i += 4;
+      if (i + 4 >= length) return cachedTexts[key]!;
     }
     const text = this.#longText(start, length);
-    cachedBytes[key] = bytes.slice(start, start + length);
+    at = key * WORDS;
+    words[at] = last;
+    for (let i = 0; i + 4 < length; i += 4) words[++at] = view.getUint32(start + i);
+    cachedLengths[key] = length;
     cachedTexts[key] = text;
     return text;
   }

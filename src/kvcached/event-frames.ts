@@ -44,5 +44,18 @@ function read(topic: Uint8Array, seq: Uint8Array, payload: Uint8Array): EventFra
   const number = new DataView(seq.buffer, seq.byteOffset, 8).getBigUint64(0);
   if (number === END) return payload.length === 0 ? { kind: "end" } : { kind: "garbage" };
   if (number > BigInt(Number.MAX_SAFE_INTEGER)) return { kind: "garbage" };
-  return { kind: "message", topic: new TextDecoder().decode(topic), seq: Number(number), payload };
+  return { kind: "message", topic: textOf(topic), seq: Number(number), payload };
+}
+
+const utf8 = new TextDecoder();
+let lastTopic: Uint8Array = EMPTY;
+let lastText = "";
+
+/** All messages of an engine have one topic. */
+function textOf(topic: Uint8Array): string {
+  if (topic.length !== lastTopic.length || topic.some((byte, i) => byte !== lastTopic[i])) {
+    lastTopic = Uint8Array.from(topic);
+    lastText = utf8.decode(topic);
+  }
+  return lastText;
 }

@@ -24,38 +24,53 @@ export interface Vocabulary {
 /** The id is in no vocabulary entry. */
 const ABSENT = 0xffffffff;
 
-/** One flat table of bytes, with offset and length by id. */
+/** Tokens of at most so many bytes stand in the table itself: nearly all. */
+const SHORT = 8;
+
+/**
+ * One table of 16 bytes an id, so that a token costs one look into memory: its length, then its bytes, or (above 8 bytes) where
+ * they lie.
+ */
 class FlatVocabulary implements Vocabulary {
   readonly size: number;
-  readonly #bytes: Uint8Array;
-  readonly #starts: Uint32Array;
-  readonly #lengths: Uint32Array;
+  /** [4 × size] length or `ABSENT`, start of a long token, low and high word of a short one. */
+  readonly #table: Uint32Array;
+  /** Bytes of the long tokens. */
+  readonly #long: Uint8Array;
   #out = new Uint8Array(4096);
+  #view = new DataView(this.#out.buffer);
   #ends = new Uint32Array(64);
 
   constructor(tokens: readonly (Uint8Array | undefined)[]) {
     this.size = tokens.length;
-    this.#starts = new Uint32Array(tokens.length);
-    this.#lengths = new Uint32Array(tokens.length);
-    this.#bytes = new Uint8Array(tokens.reduce((sum, token) => sum + (token?.length ?? 0), 0));
+    this.#table = new Uint32Array(4 * tokens.length);
+    const isLong = (token: Uint8Array | undefined) => token !== undefined && token.length > SHORT;
+    this.#long = new Uint8Array(tokens.reduce((sum, token) => sum + (isLong(token) ? token!.length : 0), 0));
+    const word = new DataView(new ArrayBuffer(SHORT));
     let at = 0;
     for (const [id, token] of tokens.entries()) {
-      this.#starts[id] = at;
-      this.#lengths[id] = token?.length ?? ABSENT;
+      this.#table[4 * id] = token?.length ?? ABSENT;
       if (token === undefined) continue;
-      this.#bytes.set(token, at);
-      at += token.length;
+      if (isLong(token)) {
+        this.#table[4 * id + 1] = at;
+        this.#long.set(token, at);
+        at += token.length;
+        continue;
+      }
+      new Uint8Array(word.buffer).fill(0).set(token);
+      this.#table[4 * id + 2] = word.getUint32(0, true);
+      this.#table[4 * id + 3] = word.getUint32(4, true);
     }
   }
 
   token(id: number): Uint8Array | undefined {
-    const length = this.#lengths[id];
-    if (length === undefined || length === ABSENT) return undefined;
-    return this.#bytes.slice(this.#starts[id], this.#starts[id]! + length);
+    return this.decode([id]);
   }
 
   decode(ids: ArrayLike<number>): Uint8Array | undefined {
-    const end = this.#append(ids, 0, ids.length, 0);
+    const whole = Uint32Array.from(ids);
+    for (let i = 0; i < whole.length; i++) if (whole[i] !== ids[i]) return undefined;
+    const end = this.#append(whole, 0, whole.length, 0);
     return end < 0 ? undefined : this.#out.slice(0, end);
   }
 
@@ -72,18 +87,25 @@ class FlatVocabulary implements Vocabulary {
   }
 
   /** Append ids [from, to) to the buffer at byte `at`; the new end, or -1 for an unknown id. */
-  #append(ids: ArrayLike<number>, from: number, to: number, at: number): number {
-    const starts = this.#starts;
-    const lengths = this.#lengths;
-    const bytes = this.#bytes;
+  #append(ids: Uint32Array, from: number, to: number, at: number): number {
+    const table = this.#table;
+    let view = this.#view;
     for (let i = from; i < to; i++) {
-      const id = ids[i]!;
-      const length = lengths[id] ?? ABSENT;
+      const entry = 4 * ids[i]!;
+      const length = table[entry] ?? ABSENT;
       if (length === ABSENT) return -1;
-      if (at + length > this.#out.length) this.#grow(at + length);
-      const out = this.#out;
-      const start = starts[id]!;
-      for (let k = 0; k < length; k++) out[at + k] = bytes[start + k]!;
+      // A short token writes 8 bytes; what is too much of them is written over by the next.
+      if (at + length + SHORT > view.byteLength) {
+        this.#grow(at + length + SHORT);
+        view = this.#view;
+      }
+      if (length <= SHORT) {
+        view.setUint32(at, table[entry + 2]!, true);
+        view.setUint32(at + 4, table[entry + 3]!, true);
+      } else {
+        const start = table[entry + 1]!;
+        this.#out.set(this.#long.subarray(start, start + length), at);
+      }
       at += length;
     }
     return at;
@@ -93,6 +115,7 @@ class FlatVocabulary implements Vocabulary {
     const out = new Uint8Array(2 * needed);
     out.set(this.#out);
     this.#out = out;
+    this.#view = new DataView(out.buffer);
   }
 }
 
