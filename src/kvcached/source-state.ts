@@ -76,6 +76,14 @@ interface Replay {
   readonly by: number;
 }
 
+/** Where a source stood: to go on from there in another run. */
+export interface ResumePoint {
+  /** Sequence number that comes next; above 0. */
+  readonly next: number;
+  /** Engine clock of the message before it: the proof that the same process answers. */
+  readonly lastTs: number;
+}
+
 /** The whole state of one event source; a plain value. Milliseconds are the owner's monotonic clock, `ts` the engine's. */
 export interface SourceState {
   readonly at: SourceAt;
@@ -91,6 +99,8 @@ export interface SourceState {
   readonly floorUntil: number;
   /** Something was applied since the last clear. */
   readonly holding: boolean;
+  /** What is held is what another run wrote down; the engine has not shown yet that it is still the same process. */
+  readonly proving: boolean;
   /** Messages held back. */
   readonly pending: MessageHeap | undefined;
   readonly replay: Replay | undefined;
@@ -111,17 +121,22 @@ export interface SourceState {
   >;
 }
 
-/** A source that has not yet connected. */
-export function initialSource(hasReplay: boolean, now: number): SourceState {
+/**
+ * A source that has not yet connected.
+ * @param resume - what another run held up to here is held; without a replay nothing could prove it, and it is void
+ */
+export function initialSource(hasReplay: boolean, now: number, resume?: ResumePoint): SourceState {
+  const resumes = hasReplay && resume !== undefined;
   return {
     at: "connecting",
     detail: "connecting",
     hasReplay,
-    next: 0,
-    lastTs: undefined,
+    next: resumes ? resume.next : 0,
+    lastTs: resumes ? resume.lastTs : undefined,
     floorTs: Number.NEGATIVE_INFINITY,
     floorUntil: 0,
-    holding: false,
+    holding: resumes,
+    proving: resumes,
     pending: undefined,
     replay: undefined,
     requests: 0,

@@ -192,6 +192,8 @@ function reply(w: Work, request: number, m: SourceMessage): void {
     restart(w, "another process answers at its endpoint", Math.max(d.lastTs ?? r.expectTs, ts ?? r.expectTs));
     return;
   }
+  if (m.seq === r.from) d.proving = false;
+  else if (d.proving && m.seq > r.from) unproved(w, "the engine no longer has the message that would prove it");
   if (m.seq < d.next) return;
   countMalformed(w, m);
   if (m.seq === d.next) {
@@ -297,6 +299,7 @@ function endReplay(w: Work, timedOut: boolean): void {
     restart(w, "the engine does not know what it published: it was restarted", d.lastTs);
     return;
   }
+  if (d.proving) unproved(w, timedOut ? "the replay endpoint does not answer" : "the engine does not tell it again");
   drain(w);
   while (d.pending !== undefined) {
     // A slow reader may lose replies in the middle, and a hole may be younger than the request: ask again while that
@@ -319,6 +322,13 @@ function endReplay(w: Work, timedOut: boolean): void {
     return;
   }
   settle(w, d.counts.applied === 0 ? "connected, nothing published yet" : "");
+}
+
+/** What another run wrote down may be of a process that is gone, or miss events: it is not believed. */
+function unproved(w: Work, why: string): void {
+  clear(w, `what a snapshot said is dropped: ${why}`);
+  w.d.next = 0;
+  w.d.lastTs = undefined;
 }
 
 function restart(w: Work, why: string, floorTs: number | undefined): void {
@@ -379,6 +389,7 @@ function clear(w: Work, why: string): void {
     w.out.splice(0, w.out.length, ...asked, { do: "clear", why });
   }
   w.d.holding = false;
+  w.d.proving = false;
 }
 
 function countMalformed(w: Work, m: SourceMessage): void {

@@ -6,6 +6,7 @@ import { readLiveFrames, readReplyFrames, replayRequest } from "./event-frames.t
 import {
   DEFAULT_SOURCE_POLICY,
   initialSource,
+  type ResumePoint,
   type SourceInput,
   type SourcePolicy,
   type SourceState,
@@ -23,6 +24,8 @@ export interface ZmqSourceOptions {
   /** The same in steps, for large payloads. */
   readonly steps?: (payload: Uint8Array) => Generator<undefined, KvEventBatch>;
   readonly clock: Clock;
+  /** What is held already is what another run held up to here. */
+  readonly resume?: ResumePoint | undefined;
   readonly policy?: SourcePolicy;
   /** Messages in order, replayed and live. */
   apply(batch: KvEventBatch, seq: number): void;
@@ -57,12 +60,15 @@ export class ZmqSource {
   #stopTick: () => void = () => {};
   #closed = false;
   /** What is to be applied and waits for its slice, in order. */
-  #work: { readonly seq: number; readonly pieces: Iterator<KvEventBatch> }[] = [];
+  #work: { readonly seq: number; readonly pieces: Iterator<KvEventBatch>; readonly lastTs: number | undefined }[] = [];
+  /** Engine clock of the last message that was given to be applied. */
+  #pushedTs: number | undefined;
   #working: Promise<void> | undefined;
 
   constructor(options: ZmqSourceOptions) {
     this.#o = options;
-    this.#state = initialSource(options.replay !== undefined, options.clock.now());
+    this.#state = initialSource(options.replay !== undefined, options.clock.now(), options.resume);
+    this.#pushedTs = this.#state.lastTs;
     this.#sub = new Subscriber({
       receiveHighWaterMark: HIGH_WATER_MARK,
       maxMessageSize: MAX_MESSAGE_BYTES,
@@ -75,6 +81,14 @@ export class ZmqSource {
 
   get state(): SourceState {
     return this.#state;
+  }
+
+  /** Where another run may go on with what is applied so far; undefined: what is applied could not be proved. */
+  get resumePoint(): ResumePoint | undefined {
+    const { next, lastTs, holding } = this.#state;
+    const at =
+      this.#work[0] === undefined ? { next, lastTs } : { next: this.#work[0].seq, lastTs: this.#work[0].lastTs };
+    return holding && at.next > 0 && at.lastTs !== undefined ? { next: at.next, lastTs: at.lastTs } : undefined;
   }
 
   /** Connect and go on until `close()`. */
@@ -194,18 +208,22 @@ export class ZmqSource {
     const [state, ...effects] = stepSource(before, input, this.#o.clock.now(), this.#o.policy ?? DEFAULT_SOURCE_POLICY);
     this.#state = state;
     for (const effect of effects) {
-      if (effect.do === "apply") this.#work.push({ seq: effect.seq, pieces: this.#piecesOf(effect.batch) });
-      else if (effect.do === "request-replay") void this.#replay(effect.request, effect.from);
+      if (effect.do === "apply") {
+        this.#work.push({ seq: effect.seq, pieces: this.#piecesOf(effect.batch), lastTs: this.#pushedTs });
+        this.#pushedTs = effect.batch.ts;
+      } else if (effect.do === "request-replay") void this.#replay(effect.request, effect.from);
       else {
         // What waits would be forgotten at once.
         this.#work = [];
+        this.#pushedTs = undefined;
         this.#o.clear(effect.why);
       }
     }
     // A replay of a source that is not listened to is of no use.
     if (state.at === "failed") this.#dealer?.close();
     this.#working ??= this.#applyWork();
-    if (state.at !== before.at || state.detail !== before.detail) this.#o.changed(state);
+    const changed = state.at !== before.at || state.detail !== before.detail || state.proving !== before.proving;
+    if (changed) this.#o.changed(state);
   }
 
   /** Apply what waits: a slice at once, the rest in slices with the event loop's turn between them. Undefined: all is done. */

@@ -8,6 +8,17 @@ export interface UniformBlocks {
   readonly blockTokens: number;
 }
 
+/** An `EventShape` as a plain value. */
+export interface SavedShape {
+  readonly blockTokens?: number;
+  readonly fromDevice: boolean;
+  readonly group?: number;
+  readonly reach: number;
+  /** Group and tokens a block. */
+  readonly sizes: readonly (readonly [number, number])[];
+  readonly chunks: readonly number[];
+}
+
 /** Groups whose block sizes are remembered. */
 const MAX_GROUPS = 64;
 /** Larger than any engine's: what is rounded to it is none. */
@@ -51,6 +62,28 @@ export class EventShape {
     this.#sizes.clear();
     this.#align = 1;
     this.#chunks.fill(0);
+  }
+
+  /** What was learnt, as a plain value for `restore()`. */
+  save(): SavedShape {
+    return {
+      fromDevice: this.#fromDevice,
+      reach: this.#reach,
+      sizes: [...this.#sizes],
+      chunks: [...this.#chunks],
+      ...(this.#blockTokens === undefined ? {} : { blockTokens: this.#blockTokens }),
+      ...(this.#group === undefined ? {} : { group: this.#group }),
+    };
+  }
+
+  restore(saved: SavedShape): void {
+    this.reset();
+    this.#blockTokens = saved.blockTokens;
+    this.#fromDevice = saved.fromDevice;
+    this.#group = saved.group;
+    this.#reach = saved.reach;
+    for (const [group, tokens] of saved.sizes) this.#noteSize(group, tokens);
+    this.#chunks.set(saved.chunks.slice(0, this.#chunks.length));
   }
 
   /** What an engine with several groups counts is a multiple of so many tokens. */
