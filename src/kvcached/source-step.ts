@@ -2,7 +2,7 @@
 //  live ─quiet▶ (asks again, stays live) · any ─disconnected▶ connecting · never spoke ─tick▶ silent ─message▶ live
 //  any ─mostly bad messages▶ failed ─tick, later and later▶ as after a new connection
 
-import { popMessage, pushMessage } from "./message-heap.ts";
+import { popMessage } from "./message-heap.ts";
 import {
   DEFAULT_SOURCE_POLICY,
   type SourceEffect,
@@ -11,19 +11,7 @@ import {
   type SourcePolicy,
   type SourceState,
 } from "./source-state.ts";
-
-/** `SourceState` while one step works on its own copy. */
-type Draft = { -readonly [K in keyof SourceState]: SourceState[K] } & {
-  counts: { -readonly [K in keyof SourceState["counts"]]: number };
-};
-
-/** A step at work: the copy, what came out so far, and the clock. */
-interface Work {
-  readonly d: Draft;
-  readonly out: SourceEffect[];
-  readonly now: number;
-  readonly p: SourcePolicy;
-}
+import { clear, countMalformed, dropPending, duplicate, hold, lowest, settle, type Work } from "./source-work.ts";
 
 /**
  * Advance one event source by one input. Pure.
@@ -230,12 +218,6 @@ function apply(w: Work, m: SourceMessage): void {
   w.out.push({ do: "apply", seq: m.seq, batch: m.batch });
 }
 
-function hold(w: Work, m: SourceMessage): void {
-  const { d } = w;
-  // Dropped ones show as a hole later, and are asked for again.
-  if ((d.pending?.count ?? 0) < w.p.maxPending) d.pending = pushMessage(d.pending, m);
-}
-
 /** Apply held-back messages as long as they follow. */
 function drain(w: Work): void {
   const { d } = w;
@@ -246,13 +228,6 @@ function drain(w: Work): void {
     else apply(w, message);
   }
 }
-
-function dropPending(d: Draft): void {
-  d.pending = undefined;
-}
-
-/** The lowest sequence number held back. */
-const lowest = (d: Draft): number => d.pending?.message.seq ?? Number.POSITIVE_INFINITY;
 
 function openGap(w: Work): void {
   const { d } = w;
@@ -379,30 +354,4 @@ function tick(w: Work): void {
   const quiet = w.now - d.quietSince >= w.p.checkMs;
   const open = d.at === "live" || (d.at === "silent" && spoke);
   if (quiet && open && d.hasReplay && d.replay === undefined) requestReplay(w);
-}
-
-function clear(w: Work, why: string): void {
-  w.d.detail = why;
-  if (w.d.holding) {
-    // What this step was to apply before would be forgotten at once.
-    const asked = w.out.filter((effect) => effect.do === "request-replay");
-    w.out.splice(0, w.out.length, ...asked, { do: "clear", why });
-  }
-  w.d.holding = false;
-  w.d.proving = false;
-}
-
-function countMalformed(w: Work, m: SourceMessage): void {
-  if (m.batch !== undefined) return;
-  w.d.counts.malformed++;
-  w.d.trouble++;
-}
-
-function duplicate(w: Work): void {
-  w.d.counts.duplicates++;
-}
-
-function settle(w: Work, detail: string): void {
-  w.d.at = "live";
-  w.d.detail = detail;
 }
