@@ -6,7 +6,7 @@ import type { Outcome } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import { findEngine } from "../engines/registry.ts";
 import { type Applied, applyEvents } from "../kvindex/apply-events.ts";
-import { EventShape } from "../kvindex/event-shape.ts";
+import { EventShape, type SavedShape } from "../kvindex/event-shape.ts";
 import type { WorkerSlot } from "../kvindex/prefix-index.ts";
 import type { Vocabulary } from "../prompt/vocabulary.ts";
 import type { KnownBy } from "../wire/kv-delta.ts";
@@ -16,7 +16,7 @@ import { encodeHistory } from "./history-state.ts";
 import type { ParityFinding } from "./parity-probe.ts";
 import { createSentClocks } from "./sent-clocks.ts";
 import { createSlotSource } from "./slot-source.ts";
-import type { SourcePolicy, SourceState } from "./source-state.ts";
+import type { ResumePoint, SourcePolicy, SourceState } from "./source-state.ts";
 import type { ModelText, Vocabularies } from "./vocabularies.ts";
 import { ZmqSource } from "./zmq-source.ts";
 
@@ -35,6 +35,26 @@ export interface FollowDeps {
   events?(worker: WorkerInfo["id"], batch: KvEventBatch): void;
 }
 
+/** What another run wrote down of a worker, besides what it held. */
+export interface RestoredWorker {
+  readonly resume: ResumePoint;
+  readonly shape: SavedShape;
+  /** All of it is in the index. Events are read only then: what they say comes after it. */
+  readonly loaded: Promise<void>;
+  /** Told once: the engine proved that it still is the process that was written down, or it did not and all of it is dropped. */
+  settled(believed: boolean, why: string): void;
+}
+
+/** What a source has shown of itself. */
+export interface SourceEvidence {
+  readonly events: number;
+  /** Messages that could not be had again. */
+  readonly lostMessages: number;
+  readonly blockTokens: number | undefined;
+  /** Why its tokens cannot be those of our prompts; "" for no reason. */
+  readonly mismatch: string;
+}
+
 /** Prompts believed kept by an engine whose events cannot be used. */
 const FALLBACK_ENTRIES = 32;
 
@@ -50,6 +70,8 @@ export class FollowedWorker {
   readonly #shape: EventShape;
   #history: HistorySource | undefined;
   #zmq: ZmqSource | undefined;
+  /** Until the engine has proved what was written down, or disproved it. */
+  #restored: RestoredWorker | undefined;
   #vocabulary: Vocabulary | undefined;
   #closed = false;
   /** Why nothing can be known from its events; "" while they are good. */
@@ -57,9 +79,13 @@ export class FollowedWorker {
   /** Something odd that does not stop the source. */
   #note = "";
   #parity = "unknown";
+  /** How its prompts differ from ours, by the parity probe; "" when they do not. */
+  #differs = "";
+  /** Tokens a block, as its events say. */
+  #blockTokens: number | undefined;
   #counts = { events: 0, stored: 0, removed: 0, predicted: 0, reported: 0, undecodable: 0 };
 
-  constructor(info: WorkerInfo, deps: FollowDeps) {
+  constructor(info: WorkerInfo, deps: FollowDeps, restored?: RestoredWorker) {
     this.info = info;
     this.#d = deps;
     this.#log = deps.log.child({ worker: info.id });
@@ -70,12 +96,22 @@ export class FollowedWorker {
       const { slots } = info.kv;
       this.#history = slots === undefined ? createHistorySource(deps.index, this.slot) : createSlotSource(slots);
     }
-    void this.#start();
+    this.#restored = restored;
+    if (restored !== undefined) this.#shape.restore(restored.shape);
+    void (restored?.loaded ?? Promise.resolve()).then(() => this.#start());
   }
 
   /** How it is known just now. */
   get knownBy(): KnownBy {
-    return this.#history === undefined ? "events" : "history";
+    if (this.#history !== undefined) return "history";
+    return this.#restored === undefined ? "events" : "unproved";
+  }
+
+  /** What another run needs, besides what is held in the index, to go on; undefined: nothing could prove it to be still true. */
+  get resumable(): Pick<RestoredWorker, "resume" | "shape"> | undefined {
+    if (this.info.kv.type !== "events" || this.info.kv.replay === undefined) return undefined;
+    const resume = this.#zmq === undefined ? this.#restored?.resume : this.#zmq.resumePoint;
+    return resume === undefined ? undefined : { resume, shape: this.#shape.save() };
   }
 
   /** What its history source knows besides the index, for a copy of it; undefined where there is none. */
@@ -134,10 +170,23 @@ export class FollowedWorker {
 
   /** Told by the agent ahead of the engine: all it held is gone. */
   notice(what: "restarted" | "reset"): void {
+    this.#settle(false, `the agent says that it was ${what}`);
     if (this.#zmq !== undefined) this.#zmq.notice(what);
     this.#d.index.clearWorker(this.slot);
     this.#history?.clear();
     this.#d.changed();
+  }
+
+  /** What speaks for and against its events, for the truth meter. */
+  get evidence(): SourceEvidence {
+    const { undecodable, events } = this.#counts;
+    const odd = undecodable > 0 ? `${undecodable} of its blocks have token ids that the vocabulary lacks` : "";
+    return {
+      events,
+      lostMessages: this.#zmq?.state.counts.unfilled ?? 0,
+      blockTokens: this.#blockTokens,
+      mismatch: this.#differs || odd,
+    };
   }
 
   status(): KvSourceStatus {
@@ -167,11 +216,19 @@ export class FollowedWorker {
 
   close(): void {
     this.#closed = true;
+    this.#settle(false, "the worker is gone");
     this.#zmq?.close();
     this.#d.index.dropWorker(this.slot);
   }
 
+  #settle(believed: boolean, why: string): void {
+    const restored = this.#restored;
+    this.#restored = undefined;
+    restored?.settled(believed, why);
+  }
+
   async #start(): Promise<void> {
+    if (this.#closed) return;
     let text: ModelText;
     try {
       text = await this.#d.vocabularies.of(this.info);
@@ -189,6 +246,7 @@ export class FollowedWorker {
     if (this.#closed) return;
     this.#parity = parity.text;
     if (parity.text !== "equal" && !parity.text.startsWith("unknown")) {
+      this.#differs = `prompts are rendered otherwise than it does: ${parity.text}`;
       const once = this.#log.once(`kv/parity/${this.info.models[0]}`);
       once.warn("prompts are rendered otherwise than the engine does", { parity: parity.text });
     }
@@ -213,12 +271,14 @@ export class FollowedWorker {
       decode,
       ...(steps === undefined ? {} : { steps }),
       clock: this.#d.clock,
+      resume: this.#restored?.resume,
       ...(this.#d.policy === undefined ? {} : { policy: this.#d.policy }),
       apply: (batch) => this.#apply(batch, vocabulary),
       inPieces: true,
       clear: (why) => {
         this.#d.index.clearWorker(this.slot);
         this.#shape.reset();
+        this.#settle(false, why);
         this.#log.info("forgot what the worker held", { why });
       },
       changed: (state) => this.#changed(state),
@@ -250,6 +310,7 @@ export class FollowedWorker {
   #check(applied: Applied): void {
     const { blockTokens } = this.info;
     this.#counts.undecodable += applied.undecodable;
+    this.#blockTokens = applied.blockTokens ?? this.#blockTokens;
     let note = this.#note;
     if (applied.undecodable > 0) {
       note = `${this.#counts.undecodable} blocks have token ids that the vocabulary lacks: is the tokenizer this model's?`;
@@ -264,6 +325,7 @@ export class FollowedWorker {
 
   /** Its events are of no use: what is sent to it is all that can be known. */
   #fail(reason: string, until = "until then it is followed by what was sent"): void {
+    this.#settle(false, reason);
     this.#zmq?.close();
     this.#d.index.clearWorker(this.slot);
     this.#failure = `${reason} (${until})`;
@@ -282,6 +344,7 @@ export class FollowedWorker {
   }
 
   #changed(state: SourceState): void {
+    if (!state.proving) this.#settle(true, "");
     this.#fallBack(state.at === "failed", state.detail);
     if (state.at === "silent")
       this.#log.once(`kv/silent/${this.info.id}`).warn("KV event source is silent", { detail: state.detail });

@@ -5,18 +5,20 @@ import type { KvSnapshotStatus, KvSourceStatus, KvStats } from "../core/kv-statu
 import { type Log, SILENT_LOG } from "../core/log.ts";
 import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
 import { holdsNothing, type WorkerDirectory, type WorkerInfo } from "../core/worker.ts";
-import type { IndexStats, PrefixIndex, PrefixIndexOptions, PrefixMatch } from "../kvindex/prefix-index.ts";
+import type { IndexStats, PrefixIndex, PrefixIndexOptions, PrefixMatch, WorkerSlot } from "../kvindex/prefix-index.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { KvNote } from "../wire/kv-note.ts";
 import type { KvService } from "../wire/kv-server.ts";
 import { NO_SNAPSHOT } from "../wire/stats-message.ts";
 import { AppliedIndex, type AppliedListener } from "./applied-index.ts";
-import { type FollowDeps, FollowedWorker } from "./followed-worker.ts";
+import { type FollowDeps, FollowedWorker, type RestoredWorker } from "./followed-worker.ts";
 import { exportKvMetrics } from "./kv-metrics.ts";
 import { matchWorkers } from "./match-workers.ts";
 import { createParityProbe } from "./parity-probe.ts";
 import type { SourcePolicy } from "./source-state.ts";
+import { Trust, type TrustOptions } from "./trust.ts";
+import { exportTruthMetrics } from "./truth-metrics.ts";
 import { createVocabularies } from "./vocabularies.ts";
 import { WatchHub } from "./watch-hub.ts";
 
@@ -44,6 +46,24 @@ export interface KvcachedOptions {
   readonly snapshot?: () => KvSnapshotStatus;
   /** How engines are asked (parity probe). Default `fetch`. */
   readonly fetch?: typeof fetch;
+  /** Where generated tokens are checked. Default: a thread, started with the first worker that publishes events. */
+  readonly startCheck?: TrustOptions["startCheck"];
+}
+
+/** What a file says of a worker besides what it held. */
+export type WrittenWorker = Pick<RestoredWorker, "resume" | "shape">;
+
+export interface ResumableWorker extends WrittenWorker {
+  readonly info: WorkerInfo;
+  readonly slot: WorkerSlot;
+}
+
+/** A worker that is being restored. */
+export interface Restoring {
+  /** Place a part of what it held. False: it cannot be read. */
+  load(chunk: Uint8Array): boolean;
+  /** All parts are there: its events may be read. */
+  done(): void;
 }
 
 /** The prefix index as a service: follows workers, answers the router. `match` is immediate. */
@@ -53,6 +73,17 @@ export interface Kvcached extends KvService, PrefixKnowledge {
   onApplied(listener: AppliedListener): () => void;
   /** Follow all workers of a directory, as they come and go; the result ends it. */
   follow(directory: WorkerDirectory): () => void;
+  /**
+   * Follow a worker that another run followed, with what it wrote down: it counts once the engine has proved it.
+   * @returns where its chunks go, until `done()`; undefined when the worker is followed already
+   */
+  restore(info: WorkerInfo, written: WrittenWorker, settled: RestoredWorker["settled"]): Restoring | undefined;
+  /** Stop following what was restored and nobody registered since. */
+  dropUnclaimed(): readonly WorkerId[];
+  /** The workers whose part a snapshot is worth, with what another run needs to go on. */
+  resumable(): readonly ResumableWorker[];
+  /** The index itself, for a snapshot. */
+  readonly index: PrefixIndex;
   /** What an agent knows ahead of the engine. `restarted` and `reset`: the cache is empty. */
   agentNotice(id: WorkerId, what: "restarted" | "reset"): void;
   close(): void;
@@ -65,11 +96,17 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const applied = new AppliedIndex(index);
   const workers = new Map<WorkerId, FollowedWorker>();
   const instance = options.instance ?? randomUUID();
-  const sources = (): readonly KvSourceStatus[] => [...workers.values()].map((worker) => worker.status());
+  const sources = (): readonly KvSourceStatus[] => [...workers.values()].map((worker) => trust.statusOf(worker));
   const metrics = options.metrics && exportKvMetrics(options.metrics, () => index.stats(), sources);
+  const truthMetrics = options.metrics && exportTruthMetrics(options.metrics, sources);
+  /** Restored ones that nobody registered since. */
+  const unclaimed = new Set<FollowedWorker>();
   const ready = options.ready ?? Promise.resolve();
   const hub = new WatchHub({ index: applied, clock: options.clock, instance, workers, sources, ready });
   const changed = () => hub.changed();
+  const { clock, env, startCheck } = options;
+  const asked = options.fetch ?? fetch;
+  const trust = new Trust({ index: applied, clock, log, env, fetch: asked, workers, changed, startCheck });
   const deps: FollowDeps = {
     index: applied,
     clock: options.clock,
@@ -84,11 +121,14 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     if (!workers.has(id)) return;
     workers.get(id)?.close();
     workers.delete(id);
+    trust.forget(id);
+    truthMetrics?.forget(id);
     metrics?.forget(id);
     changed();
   };
   const register = (info: WorkerInfo) => {
     const known = workers.get(info.id);
+    if (known !== undefined) unclaimed.delete(known);
     // A worker that is down holds nothing, unless it only hangs; a late word of an earlier process changes nothing.
     if (holdsNothing(info.state)) {
       if (info.alive === true && (known === undefined || sameCache(known.info, info))) return;
@@ -102,16 +142,36 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     }
     const worker = new FollowedWorker(info, deps);
     workers.set(info.id, worker);
+    trust.follow(worker);
     hub.followed(worker);
     changed();
+  };
+  const restore: Kvcached["restore"] = (info, written, settled) => {
+    if (workers.has(info.id)) return undefined;
+    let done = () => {};
+    const loaded = new Promise<void>((resolve) => {
+      done = resolve;
+    });
+    const worker = new FollowedWorker(info, deps, { ...written, loaded, settled });
+    workers.set(info.id, worker);
+    unclaimed.add(worker);
+    changed();
+    // Once an agent said that it was emptied, or that it is another process, the rest is void.
+    const holds = () => workers.get(info.id) === worker && worker.knownBy === "unproved";
+    return { load: (chunk) => !holds() || index.load(worker.slot, chunk), done };
   };
   const hear = (note: KvNote) => {
     const worker = workers.get(note.worker);
     if (worker === undefined) return;
     // Its copies do as it does; a worker that is known by events changes by them alone.
     if (worker.knownBy === "history") hub.note(note);
-    if (note.type === "observed") worker.observe(note.outcome);
-    else worker[note.type](note.query.root, note.query.prompt);
+    if (note.type === "observed") {
+      trust.observed(worker, note.outcome);
+      worker.observe(note.outcome);
+    } else {
+      if (note.type === "sent") trust.sent(worker, note.query);
+      worker[note.type](note.query.root, note.query.prompt);
+    }
   };
   const found: PrefixMatch[] = [];
   const service: Kvcached = {
@@ -128,6 +188,19 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     watch: (ask, signal) => hub.watch(ask, signal),
     register,
     unregister,
+    restore,
+    dropUnclaimed() {
+      const ids = [...unclaimed].filter((worker) => workers.get(worker.info.id) === worker).map(({ info }) => info.id);
+      unclaimed.clear();
+      for (const id of ids) unregister(id);
+      return ids;
+    },
+    resumable: () =>
+      [...workers.values()].flatMap((worker) => {
+        const { resumable, info, slot } = worker;
+        return resumable === undefined ? [] : [{ ...resumable, info, slot }];
+      }),
+    index,
     sources,
     stats: (): KvStats => ({
       ...statsOf(index.stats()),
@@ -144,6 +217,8 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     agentNotice: (id, what) => workers.get(id)?.notice(what),
     close() {
       metrics?.close();
+      truthMetrics?.close();
+      trust.close();
       hub.close();
       for (const worker of workers.values()) worker.close();
       workers.clear();
