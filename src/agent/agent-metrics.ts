@@ -11,7 +11,9 @@ export function countEngines(metrics: Metrics, status: () => readonly EngineStat
     total: number,
   ): void => {
     const key = `${name} ${worker}`;
-    metrics.counter(name, worker).inc(total - (counted.get(key) ?? 0));
+    const before = counted.get(key) ?? 0;
+    // Fewer than before: another keeper counts from the start, after a reload.
+    metrics.counter(name, worker).inc(total < before ? total : total - before);
     counted.set(key, total);
   };
   const end = metrics.onScrape(() => {
@@ -30,6 +32,6 @@ export function countEngines(metrics: Metrics, status: () => readonly EngineStat
   });
   return () => {
     end();
-    for (const { worker } of status()) metrics.forget("worker", worker.id);
+    for (const { worker } of status()) metrics.forget("worker", worker.id, "cgn_agent_");
   };
 }

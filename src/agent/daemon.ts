@@ -48,7 +48,7 @@ export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promi
   try {
     const wires: WireServer[] = [];
     for (const tcp of listenAddresses(settings)) {
-      const wire = await listenWire({ routes: agentRoutes(directory), tcp });
+      const wire = await listenWire({ routes: agentRoutes(directory, agent.loader), tcp });
       wires.push(wire);
       opened.push(wire);
     }

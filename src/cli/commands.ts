@@ -10,6 +10,7 @@ import { kvSourcesCommand } from "./kv-sources.ts";
 import { kvStatsCommand } from "./kv-stats.ts";
 import { kvVerifyCommand } from "./kv-verify.ts";
 import { kvcachedCommand } from "./kvcached.ts";
+import { loadCommand, unloadCommand } from "./load.ts";
 import { logsCommand } from "./logs.ts";
 import { recipeListCommand, recipeShowCommand, recipeUpCommand } from "./recipe.ts";
 import { renderCommand } from "./render.ts";
@@ -31,6 +32,8 @@ export const COMMANDS: readonly Command[] = [
   upCommand,
   agentCommand,
   logsCommand,
+  loadCommand,
+  unloadCommand,
   routerCommand,
   explainCommand,
   kvcachedCommand,

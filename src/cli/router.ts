@@ -2,6 +2,7 @@ import { createMemoryDirectory } from "../cluster/memory-directory.ts";
 import { mergeDirectories } from "../cluster/merge-directories.ts";
 import type { Settings } from "../config/settings.ts";
 import type { Log } from "../core/log.ts";
+import type { ModelLoader } from "../core/model-loader.ts";
 import type { WorkerDirectory } from "../core/worker.ts";
 import { dialHost, hostPort } from "../engines/address.ts";
 import { tokenizerSource } from "../engines/engine.ts";
@@ -12,6 +13,7 @@ import { watchEngines } from "../router/engine-watch.ts";
 import { createModelTemplates } from "../router/model-templates.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { followAgent } from "../wire/agent-client.ts";
+import { allLoaders, remoteLoader } from "../wire/agent-loader.ts";
 import { openTls, type WireTls } from "../wire/tls.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS, type Values } from "./command.ts";
 import { commandLog } from "./command-log.ts";
@@ -77,6 +79,8 @@ interface FleetParts {
   /** The engines that this process watches itself: nobody else registers them with a kvcached elsewhere. */
   readonly adopted: WorkerDirectory;
   readonly tls: WireTls;
+  /** The agents, as those who load models; undefined: there are none. */
+  readonly loader: ModelLoader | undefined;
   readonly first: Promise<void>;
   close(): void;
 }
@@ -96,9 +100,11 @@ function openFleet(settings: Settings, options: Values, cli: CliContext, log: Lo
   const adopted = createMemoryDirectory();
   const watch = watchEngines({ specs, engines: ENGINES, directory: adopted, clock: cli.clock, log });
   const agents = addresses.map((address) => followAgent({ address, clock: cli.clock, tls }));
+  const loaders = addresses.map((address) => remoteLoader(address, cli.clock, tls));
   const directory = mergeDirectories([adopted, ...agents]);
   return {
     directory,
+    loader: loaders.length === 0 ? undefined : allLoaders(loaders),
     adopted,
     tls,
     first: watch.first,
@@ -106,7 +112,7 @@ function openFleet(settings: Settings, options: Values, cli: CliContext, log: Lo
       tls.close();
       watch.close();
       directory.close();
-      for (const agent of agents) agent.close();
+      for (const agent of [...agents, ...loaders]) agent.close();
     },
   };
 }
@@ -146,6 +152,7 @@ async function runUntilStopped(
     clock,
     log,
     metrics,
+    ...(parts.loader === undefined ? {} : { loader: parts.loader }),
     extras: { sources: knowledge.sources, templates: templates.problems },
   });
   try {

@@ -60,7 +60,7 @@ export function exportKvMetrics(
       for (const event of batch.events) metrics.counter("cgn_kvcached_events_total", worker, event.type).inc();
     },
     forget(worker) {
-      metrics.forget("worker", worker);
+      metrics.forget("worker", worker, "cgn_kvcached_");
       for (const field of Object.keys(SOURCE_COUNTERS)) shown.delete(`${worker}/${field}`);
     },
     close,

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { CgnError } from "../core/errors.ts";
+import type { ModelLoader } from "../core/model-loader.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import { sendJson } from "../http/error-body.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -12,6 +13,7 @@ export interface AdminOptions {
   readonly metrics: Metrics;
   readonly settings: { readonly nodeId: string; readonly listenAdmin: { readonly host: string } };
   readonly extras: AdminExtras | undefined;
+  readonly loader: ModelLoader | undefined;
   /** The router takes no new requests. */
   draining(): boolean;
 }
@@ -40,6 +42,7 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
       throw new CgnError("ROUTE_NOT_FOUND", message, { path });
     }
     requireLocalHost(req, path);
+    if (path.startsWith("/v1/cgn/models/")) return answerLoad(options, req, res, path);
     if (path.startsWith("/v1/cgn/nodes/")) return answerMark(options, req, res, path);
     if (req.method !== "GET" && req.method !== "HEAD") {
       throw new CgnError("METHOD_NOT_ALLOWED", `Cannot ${req.method} ${path}: it takes GET only`, { path });
@@ -103,15 +106,15 @@ function view(o: AdminOptions, target: string, path: string): object {
   });
 }
 
-function answerMark({ core }: AdminOptions, req: IncomingMessage, res: ServerResponse, path: string): void {
-  const rest = path.slice("/v1/cgn/nodes/".length);
+/** `ID/VERB` behind a prefix. */
+function idAndVerb(path: string, prefix: string): { readonly id: string; readonly verb: string } {
+  const rest = path.slice(prefix.length);
   const cut = rest.lastIndexOf("/");
-  const verb = rest.slice(cut + 1);
-  const id = decodePart(rest.slice(0, Math.max(0, cut)), path);
-  if (cut < 1 || !Object.hasOwn(MARKS, verb)) {
-    const message = `Cannot find ${path}: it is no mark. Use /v1/cgn/nodes/ID/drain, cordon or uncordon`;
-    throw new CgnError("ROUTE_NOT_FOUND", message, { path });
-  }
+  return { id: decodePart(rest.slice(0, Math.max(0, cut)), path), verb: rest.slice(cut + 1) };
+}
+
+/** @throws CgnError METHOD_NOT_ALLOWED, UNAUTHENTICATED */
+function requireOperator(req: IncomingMessage, path: string, verb: string, id: string): void {
   if (req.method !== "POST")
     throw new CgnError("METHOD_NOT_ALLOWED", `Cannot ${req.method} ${path}: it takes POST only`, { path });
   // A page in the operator's browser must not be able to post here.
@@ -122,6 +125,36 @@ function answerMark({ core }: AdminOptions, req: IncomingMessage, res: ServerRes
       {},
     );
   }
+}
+
+/** `POST /v1/cgn/models/NAME/load` and `unload`; NAME may be an engine's id too. */
+async function answerLoad(
+  { core, loader }: AdminOptions,
+  req: IncomingMessage,
+  res: ServerResponse,
+  path: string,
+): Promise<void> {
+  const { id, verb } = idAndVerb(path, "/v1/cgn/models/");
+  if (id === "" || (verb !== "load" && verb !== "unload")) {
+    const message = `Cannot find ${path}: there is no such verb. Use /v1/cgn/models/NAME/load or unload`;
+    throw new CgnError("ROUTE_NOT_FOUND", message, { path });
+  }
+  requireOperator(req, path, verb, id);
+  const workers = (await loader?.[verb](id)) ?? [];
+  if (workers.length > 0) return sendJson(res, 200, { name: id, workers });
+  const known = core.fleet.workers().filter((w) => w.onDemand === true || w.state === "unloaded");
+  const there = [...new Set(known.flatMap((w) => w.models))].map((name) => `"${name}"`).join(", ");
+  const should = there === "" ? "No model is loaded on demand: set ttl, or [swap]" : `There is ${there}`;
+  throw new CgnError("ROUTE_NOT_FOUND", `Cannot ${verb} "${id}": it is not loaded on demand. ${should}`, { id });
+}
+
+function answerMark({ core }: AdminOptions, req: IncomingMessage, res: ServerResponse, path: string): void {
+  const { id, verb } = idAndVerb(path, "/v1/cgn/nodes/");
+  if (id === "" || !Object.hasOwn(MARKS, verb)) {
+    const message = `Cannot find ${path}: it is no mark. Use /v1/cgn/nodes/ID/drain, cordon or uncordon`;
+    throw new CgnError("ROUTE_NOT_FOUND", message, { path });
+  }
+  requireOperator(req, path, verb, id);
   const workers = core.fleet.mark(id, MARKS[verb]);
   if (workers === 0) {
     const known = [...new Set(core.fleet.workers().map((w) => w.node))];

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { RouterSettings } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
@@ -100,6 +101,7 @@ export function createRouter(options: RouterOptions): Router {
           core,
           metrics: options.metrics,
           settings,
+          loader: options.loader,
           extras: options.extras,
           draining: () => draining,
         });
@@ -172,7 +174,8 @@ function createCore(options: RouterOptions): RouterCore {
           loads,
           clock,
           loader: options.loader,
-          router: settings.nodeId,
+          // Two routers of one host may have one name, and an agent must tell them apart.
+          router: `${settings.nodeId}/${randomUUID().slice(0, 8)}`,
           demand: () => waits.demand(),
         });
   demand?.changed();

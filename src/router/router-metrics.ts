@@ -153,7 +153,7 @@ export class RouterMetrics {
 
   forget(worker: WorkerId): void {
     this.#caches.delete(worker);
-    this.#metrics.forget("worker", worker);
+    this.#metrics.forget("worker", worker, "cgn_router_");
   }
 
   #of(model: string): ModelCells {

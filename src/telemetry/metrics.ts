@@ -24,8 +24,11 @@ export interface Metrics {
   histogram<N extends NameOf<"histogram">>(name: N, ...labels: LabelValues<N>): HistogramCell;
   /** Called before each scrape, to set gauges from what is there; the result ends it. */
   onScrape(fill: () => void): () => void;
-  /** Drop all series where `label` has `value`: a worker that is gone must not stay on dashboards. */
-  forget(label: string, value: string): void;
+  /**
+   * Drop all series where `label` has `value`: a worker that is gone must not stay on dashboards.
+   * @param prefix only of metrics whose name begins so: parts of one process forget a worker at different times
+   */
+  forget(label: string, value: string, prefix: string): void;
   /** The exposition text. */
   text(): Promise<string>;
   readonly contentType: string;
@@ -70,7 +73,7 @@ export function createMetrics(options: { readonly processMetrics?: boolean } = {
       fills.add(fill);
       return () => void fills.delete(fill);
     },
-    forget: (label, value) => forget(families, label, value),
+    forget: (label, value, prefix) => forget(families, label, value, prefix),
     async text() {
       for (const fill of fills) fill();
       for (const { cells } of families.values()) {
@@ -105,8 +108,9 @@ function declare(families: Map<string, Family>, registry: Registry, name: Metric
   return family;
 }
 
-function forget(families: ReadonlyMap<string, Family>, label: string, value: string): void {
+function forget(families: ReadonlyMap<string, Family>, label: string, value: string, prefix: string): void {
   for (const [name, family] of families) {
+    if (!name.startsWith(prefix)) continue;
     const at = (METRICS[name as MetricName].labels as readonly string[]).indexOf(label);
     if (at < 0) continue;
     for (const [key, { labels }] of family.cells) {

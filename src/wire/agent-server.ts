@@ -1,11 +1,16 @@
 import type { ConnectRouter } from "@connectrpc/connect";
+import { workerId } from "../core/ids.ts";
+import type { Demand, ModelLoader } from "../core/model-loader.ts";
 import type { WorkerDirectory } from "../core/worker.ts";
-import { Agent } from "./gen/cgn/agent/v1/agent_pb.ts";
+import { Agent, type DemandRequest } from "./gen/cgn/agent/v1/agent_pb.ts";
 import { watchValues } from "./watch-values.ts";
 import { workerToMessage } from "./worker-message.ts";
 
-/** The routes of `cgn.agent.v1.Agent`: what this agent's directory holds. */
-export function agentRoutes(directory: WorkerDirectory): (router: ConnectRouter) => void {
+/**
+ * The routes of `cgn.agent.v1.Agent`: what this agent's directory holds.
+ * @param loader whom demand is told; without one it is heard and nothing is loaded
+ */
+export function agentRoutes(directory: WorkerDirectory, loader?: ModelLoader): (router: ConnectRouter) => void {
   const workers = () => directory.list().map(workerToMessage);
   return (router) => {
     router.service(Agent, {
@@ -15,6 +20,24 @@ export function agentRoutes(directory: WorkerDirectory): (router: ConnectRouter)
         }
       },
       list: () => ({ workers: workers() }),
+      demand(request) {
+        loader?.demand(request.router, demandOf(request));
+        return {};
+      },
+      load: async ({ name }) => ({ workers: [...((await loader?.load(name)) ?? [])] }),
+      unload: async ({ name }) => ({ workers: [...((await loader?.unload(name)) ?? [])] }),
     });
+  };
+}
+
+function demandOf({ models, workers }: DemandRequest): Demand {
+  return {
+    models: models.map(({ model, waiting, oldestMs }) => ({ model, waiting, oldestMs })),
+    workers: workers.map(({ worker, inFlight, uses, chosen }) => ({
+      worker: workerId(worker),
+      inFlight,
+      uses,
+      chosen,
+    })),
   };
 }
