@@ -10,15 +10,15 @@ import type { Engine } from "../engines/engine.ts";
 import { findEngine } from "../engines/registry.ts";
 import type { Policy } from "../process/lifecycle.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { adoptedEngine } from "./adopted-engine.ts";
 import { countEngines } from "./agent-metrics.ts";
-import type { EngineKeeper, ManagedEngine } from "./engine-keeper.ts";
+import type { EngineKeeper } from "./engine-keeper.ts";
 import type { EngineStatus } from "./engine-status.ts";
-import { describeWorker, workerIds } from "./engine-worker.ts";
+import { workerIds } from "./engine-worker.ts";
 import { pause } from "./idle.ts";
-import { spawnedEngine } from "./spawned-engine.ts";
-import { Swap } from "./swap.ts";
-import { createSleeper } from "./swap-sleep.ts";
+import { type AgentEngine, manageEngine } from "./managed-engine.ts";
+import { type ReloadResult, reloadEngines } from "./reload.ts";
+import { startInOrder, stopInOrder } from "./start-order.ts";
+import { SwapBox } from "./swap-box.ts";
 
 export interface AgentOptions {
   readonly settings: Pick<Settings, "agent" | "engines"> & Partial<Pick<Settings, "swap">>;
@@ -48,7 +48,7 @@ export interface Agent {
   /** Settles once each engine is ready or has failed (adopted ones: was asked once). See `startupError()`. */
   settled(): Promise<readonly EngineStatus[]>;
   status(): readonly EngineStatus[];
-  /** The handle on one engine, to start and stop it at will. */
+  /** The handle on one engine, to start and stop it at will. To be asked for each time: a reload may replace it. */
   keeper(id: WorkerId): EngineKeeper | undefined;
   /** Loads and unloads the engines that are loaded on demand; undefined: there are none. */
   readonly loader: ModelLoader | undefined;
@@ -63,6 +63,12 @@ export interface Agent {
   drain(id?: WorkerId): Promise<boolean>;
   /** Undo `drain()`. */
   resume(id?: WorkerId): void;
+  /**
+   * Take over a new configuration: engines whose section changed are drained and started anew, one that is gone is ended, a new one
+   * started; all others go on as they are. A reload waits for the one before it.
+   * @throws CgnError CONFIG_INVALID when a plan cannot be made; nothing has changed then
+   */
+  reload(next: AgentOptions["settings"]): Promise<ReloadResult>;
   /** End all engines: out of routing, drain, SIGTERM, SIGKILL. With `keep_engines` they run on. Adopted ones are left alone. */
   stop(): Promise<void>;
 }
@@ -72,159 +78,136 @@ export interface Agent {
  * @throws CgnError CONFIG_INVALID when a plan cannot be made; nothing was started then
  */
 export function createAgent(options: AgentOptions): Agent {
-  const { settings, directory, clock, log } = options;
-  const engineOf = options.engineOf ?? ((each) => findEngine(each.kind));
+  const { directory, clock, log } = options;
+  const engineOf = options.engineOf ?? ((each: EngineSettings) => findEngine(each.kind));
   const planOf = options.plan ?? planEngine;
-  const ids = workerIds(settings.engines);
   const listeners = new Set<(engine: EngineStatus) => void>();
-  const grace = Math.max(0, ...settings.engines.map((each) => each.drainGraceMs));
+  let { settings } = options;
+  let engines: readonly AgentEngine[] = [];
+  let isStopping = false;
+  let reloading: Promise<unknown> = Promise.resolve();
+  let begun: Promise<unknown> = Promise.resolve();
 
-  let swap: Swap | undefined;
+  const swap = new SwapBox(options, (process) => publish(process));
   /** As routers are told: an engine that is loaded on demand is more than its process. */
-  const announced = (status: EngineStatus): EngineStatus =>
-    swap?.owns(status.worker.id) === true ? { ...status, worker: swap.announce(status) } : status;
+  const announced = (status: EngineStatus): EngineStatus => ({ ...status, worker: swap.announce(status) });
   const publish = (process: EngineStatus): void => {
     const status = announced(process);
     directory.set(status.worker);
     for (const listener of listeners) listener(status);
   };
   const changed = (process: EngineStatus): void => {
-    swap?.noticed(process);
+    swap.noticed(process);
     publish(process);
   };
-  const managed = new Map(
-    settings.engines.map((each, index) => {
-      const id = ids[index]!;
-      const engine = engineOf(each);
-      return [id, manage(id, each, engine, planOf(each, engine), options, changed)] as const;
-    }),
-  );
-  const chosen = (id: WorkerId | undefined): ManagedEngine[] =>
-    [...managed].filter(([each]) => id === undefined || each === id).map(([, engine]) => engine);
-  swap = openSwap(options, managed, ids, engineOf, publish);
-  const status = (): EngineStatus[] => [...managed.values()].map((engine) => announced(engine.status()));
+  const isListed = ({ keeper }: AgentEngine): boolean => engines.some((each) => each.keeper === keeper);
+  const manage = (made: Omit<AgentEngine, "keeper">, epoch = 0): AgentEngine => {
+    const engine: AgentEngine = manageEngine(made, { ...options, settings }, epoch, (status) => {
+      // What one says that was replaced is nobody's news any more.
+      if (isListed(engine)) changed(status);
+    });
+    return engine;
+  };
+  const ids = workerIds(settings.engines);
+  engines = settings.engines.map((each, index) => {
+    const engine = engineOf(each);
+    return manage({ id: ids[index]!, settings: each, engine, plan: planOf(each, engine) });
+  });
+  swap.open(engines, settings.swap);
+  const chosen = (id: WorkerId | undefined): AgentEngine[] =>
+    engines.filter((each) => id === undefined || each.id === id);
+  const status = (): EngineStatus[] => engines.map(({ keeper }) => announced(keeper.status()));
   const endMetrics = options.metrics === undefined ? () => {} : countEngines(options.metrics, status);
+
+  /** Start those that are not started on demand, and list all. */
+  const begin = async (starting: readonly AgentEngine[]): Promise<void> => {
+    const { startsWithAgent = () => true } = options;
+    const now = starting.filter((each) => !swap.owns(each.id) && startsWithAgent(each.settings));
+    const all = startInOrder(now, (engine) => !isStopping && isListed(engine));
+    for (const { keeper } of starting) directory.set(announced(keeper.status()).worker);
+    const settled = all.map((each) => each.settled);
+    begun = Promise.all([begun, ...settled]);
+    await Promise.all(settled);
+  };
 
   return {
     start() {
-      const { startsWithAgent = () => true } = options;
-      settings.engines.forEach((each, index) => {
-        const engine = managed.get(ids[index]!)!;
-        directory.set(announced(engine.status()).worker);
-        if (swap?.owns(engine.id) !== true && startsWithAgent(each)) engine.start();
-      });
-      swap?.start();
+      void begin(engines);
+      swap.start();
     },
     async settled() {
-      await Promise.all([...managed.values()].map((engine) => engine.settled()));
+      await begun;
+      await Promise.all(engines.map(({ keeper }) => keeper.settled()));
       return status();
     },
     status,
-    keeper: (id) => managed.get(id),
-    loader: swap,
-    apiKey: (id) => managed.get(id)?.apiKey,
+    keeper: (id) => chosen(id)[0]?.keeper,
+    get loader() {
+      return swap.isEmpty ? undefined : swap;
+    },
+    apiKey: (id) => chosen(id)[0]?.keeper.apiKey,
     subscribe(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);
     },
     async drain(id) {
-      const engines = chosen(id);
-      for (const engine of engines) engine.cordon(true);
+      const drained = chosen(id).map(({ keeper }) => keeper);
+      for (const engine of drained) engine.cordon(true);
       const late = new AbortController();
       const done = new AbortController();
+      const grace = Math.max(0, ...settings.engines.map((each) => each.drainGraceMs));
       void pause(clock, grace, done.signal).then(() => late.abort());
-      await Promise.all(engines.map((engine) => engine.idle(late.signal)));
+      await Promise.all(drained.map((engine) => engine.idle(late.signal)));
       const inTime = !late.signal.aborted;
       done.abort();
       return inTime;
     },
     resume(id) {
-      for (const engine of chosen(id)) engine.cordon(false);
+      for (const { keeper } of chosen(id)) keeper.cordon(false);
+    },
+    async reload(next) {
+      const before = reloading;
+      const result = before.then(() =>
+        reloadEngines({
+          before: settings,
+          next,
+          engines,
+          isStopping: () => isStopping,
+          manage,
+          engineOf,
+          planOf,
+          directory,
+          log,
+          begin,
+          forget(id) {
+            directory.remove(id);
+            options.metrics?.forget("worker", id, "cgn_agent_");
+          },
+          swap,
+          set(now, all) {
+            engines = all;
+            settings = { ...now, agent: settings.agent };
+          },
+        }),
+      );
+      reloading = result.then(
+        ({ done }) => done,
+        () => {},
+      );
+      return result;
     },
     async stop() {
+      isStopping = true;
       const keep = settings.agent.keepEngines;
       if (keep) log.info("engines run on (keep_engines)");
-      swap?.close();
+      swap.close();
       // Those that take turns end: the next agent would not know which of them has the place.
-      const isKept = (engine: ManagedEngine): boolean => keep && swap?.owns(engine.id) !== true;
-      await Promise.all([...managed.values()].map((engine) => (isKept(engine) ? engine.release() : engine.stop())));
+      const isKept = ({ id }: AgentEngine): boolean => keep && !swap.owns(id);
+      await stopInOrder(engines, (engine) => (isKept(engine) ? engine.keeper.release() : engine.keeper.stop()));
+      await reloading;
       endMetrics();
-      for (const id of managed.keys()) directory.remove(id);
+      // Whoever follows this agent is to go on with those that run on: the next one lists them again.
+      for (const engine of engines) if (!isKept(engine)) directory.remove(engine.id);
     },
-  };
-}
-
-/** The swap of the engines that are loaded on demand; undefined when there are none. */
-function openSwap(
-  { settings, clock, log, metrics, inflight }: AgentOptions,
-  managed: ReadonlyMap<WorkerId, ManagedEngine>,
-  ids: readonly WorkerId[],
-  engineOf: (settings: EngineSettings) => Engine,
-  publish: (status: EngineStatus) => void,
-): Swap | undefined {
-  const members = settings.engines.flatMap((each, index) => {
-    const keeper = managed.get(ids[index]!)!;
-    if (each.onDemand === undefined) return [];
-    const calls = engineOf(each).sleeps?.(each.options);
-    const sleeper = calls === undefined ? {} : { sleeper: createSleeper(each.url, calls, keeper.apiKey) };
-    return [{ keeper, settings: each, ...sleeper }];
-  });
-  if (members.length === 0 || settings.swap === undefined) return undefined;
-  return new Swap({
-    members,
-    settings: settings.swap,
-    clock,
-    log,
-    isLocal: inflight !== undefined,
-    publish,
-    onLoad: (id, how) => metrics?.counter("cgn_agent_engine_loads_total", id, how).inc(),
-  });
-}
-
-function manage(
-  id: WorkerId,
-  settings: EngineSettings,
-  engine: Engine,
-  plan: LaunchPlan,
-  options: AgentOptions,
-  onChange: (status: EngineStatus) => void,
-): ManagedEngine {
-  const { clock, env, metrics, inflight, policy } = options;
-  const { agent, engines } = options.settings;
-  // One URL cannot be the probe of several engines.
-  const probeUrl = engines.length === 1 ? agent.readyProbeUrl : undefined;
-  const log = options.log.child({ worker: id });
-  for (const { message, remedy } of plan.warnings) log.warn(`${message}. ${remedy}`);
-  const deps = {
-    settings,
-    engine,
-    agent,
-    clock,
-    env,
-    log,
-    onChange: logged(log, onChange),
-    random: options.random ?? Math.random,
-    ...(metrics === undefined ? {} : { metrics }),
-    ...(probeUrl === undefined ? {} : { probeUrl }),
-    ...(inflight === undefined ? {} : { inflight }),
-    ...(policy === undefined ? {} : { policy }),
-  };
-  const described = describeWorker(id, settings, engine);
-  return settings.spawn && engine.spawns ? spawnedEngine(described, plan, deps) : adoptedEngine(described, plan, deps);
-}
-
-/** One line a change of state. A start that fails is told by whoever asked for it (`startupError()`), so not twice. */
-function logged(log: Log, onChange: (status: EngineStatus) => void): (status: EngineStatus) => void {
-  let last = "";
-  let wasReady = false;
-  return (status) => {
-    const { state, reason } = status.worker;
-    const now = `${state} ${reason}`;
-    wasReady ||= state === "ready";
-    const trouble = state === "down" && !status.stopped;
-    const level = !trouble ? "info" : status.failed && !wasReady ? "debug" : "warn";
-    if (now !== last) log[level](`engine ${state}`, { reason, pid: status.pid });
-    last = now;
-    onChange(status);
   };
 }

@@ -22,5 +22,7 @@ export interface EngineDeps {
   readonly probeUrl?: string;
   readonly inflight?: (id: WorkerId) => number;
   readonly policy?: Partial<Policy>;
+  /** Of the process that it replaces: its own epochs are above it. */
+  readonly epoch: number;
   readonly onChange: (status: EngineStatus) => void;
 }

@@ -56,6 +56,7 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
       drainGraceMs: settings.drainGraceMs,
       drained: idle,
       preflight: preflightOf(deps, plan),
+      epochAbove: deps.epoch,
       env,
       secrets: deps.env,
       logDir: agent.logDir,

@@ -50,6 +50,8 @@ export interface PlanSpec {
   /** Folder of pid files: processes outlive the agent and are found again. Absent: guarded. */
   readonly keepIn?: string;
   readonly policy?: Partial<Policy>;
+  /** Epochs of its processes are above this. Default 0. */
+  readonly epochAbove?: number;
   /** What the launch needs of this host besides its plan: looked at before each start. */
   readonly preflight?: Pick<PreflightInput, "needs" | "findInHub">;
 }
@@ -114,6 +116,7 @@ export function supervisePlan(spec: PlanSpec, deps: SupervisorDeps): PlanSupervi
       ...common(spec, spec.name),
       argv: plan.argv,
       ownEnv: plan.env,
+      epochAbove: spec.epochAbove ?? 0,
       env: () => resolveEnv(spec.env, plan.env, spec.secrets),
       async prepare(env) {
         await preflight({ name: spec.name, plan, env, heldPorts, ...spec.preflight, onWarning });

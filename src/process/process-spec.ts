@@ -28,6 +28,8 @@ export interface ProcessSpec {
   readonly logBounds: LogBounds;
   /** `oom_score_adj` of the process, where the kernel has one. */
   readonly oomScoreAdj?: number;
+  /** Epochs of its runs are above this. Default 0. */
+  readonly epochAbove?: number;
   /** The process outlives this one and is found again by this file. Absent: a guard ends it with this process. */
   readonly pidFile?: string;
   /** Resolves when no request is left on it. Absent: the whole drain time is waited. */

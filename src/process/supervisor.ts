@@ -62,6 +62,7 @@ export class Supervisor {
     this.#spec = spec;
     this.#deps = deps;
     this.#sinceMs = deps.clock.now();
+    this.#epoch = spec.epochAbove ?? 0;
     this.#kept = new KeptRuns(spec.logFile, deps.log);
     this.#output = openProcessOutput({
       path: spec.logFile,
