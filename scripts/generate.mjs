@@ -1,8 +1,8 @@
-// npm run generate: the protobuf code, made anew.
+// npm run generate: the protobuf code and the WebAssembly, made anew.
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./node.mjs";
 import { setup } from "./setup.mjs";
 
-rmSync(join(ROOT, "src", "wire", "gen"), { recursive: true, force: true });
+for (const room of ["wire", "kvindex"]) rmSync(join(ROOT, "src", room, "gen"), { recursive: true, force: true });
 await setup();

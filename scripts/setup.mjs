@@ -1,4 +1,4 @@
-// Set-up of a clone: a fitting Node, the npm packages, the generated protobuf code. Does only what is missing or stale.
+// Set-up of a clone: a fitting Node, the npm packages, the generated code (protobuf, WebAssembly). Does only what is missing or stale.
 // Plain JavaScript that Node 18 can run. `node scripts/setup.mjs` runs it alone.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -21,6 +21,14 @@ function protoFiles(dir = join(ROOT, "proto")) {
   return readdirSync(dir, { withFileTypes: true })
     .flatMap((e) => (e.isDirectory() ? protoFiles(join(dir, e.name)) : [join(dir, e.name)]))
     .sort();
+}
+
+function wasmSources() {
+  const dir = join(ROOT, "src", "kvindex", "wasm");
+  return readdirSync(dir)
+    .filter((name) => name.endsWith(".ts"))
+    .sort()
+    .map((name) => join(dir, name));
 }
 
 function readState() {
@@ -111,7 +119,14 @@ export async function setup() {
     if (state.protos !== protos || !existsSync(join(ROOT, "src", "wire", "gen", "cgn", "kv", "v1", "kv_pb.ts"))) {
       await run(join(ROOT, "node_modules", ".bin", "buf"), ["generate"], env);
     }
-    if (state.packages !== packages || state.protos !== protos) writeState({ packages, protos });
+    // The compiler's version is in the lock file.
+    const compiler = join(ROOT, "scripts", "compile-wasm.mjs");
+    const wasm = hash(...wasmSources(), compiler, join(ROOT, "package-lock.json"));
+    if (state.wasm !== wasm || !existsSync(join(ROOT, "src", "kvindex", "gen", "core-wasm.ts"))) {
+      await run(node, [compiler], env);
+    }
+    if (state.packages !== packages || state.protos !== protos || state.wasm !== wasm)
+      writeState({ packages, protos, wasm });
     return node;
   });
 }

@@ -72,7 +72,7 @@ function sources(): Map<string, string> {
   for (const entry of readdirSync(SRC, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile() || !entry.name.endsWith(".ts")) continue;
     const path = posix.relative(SRC, posix.join(entry.parentPath, entry.name));
-    if (!path.startsWith("wire/gen/")) files.set(path, readFileSync(join(SRC, path), "utf8"));
+    if (!/^(wire|kvindex)\/gen\//.test(path)) files.set(path, readFileSync(join(SRC, path), "utf8"));
   }
   return files;
 }

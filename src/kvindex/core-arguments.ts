@@ -1,0 +1,59 @@
+import type { BlockName } from "../core/kv-event.ts";
+import { AREA, type Core } from "./core.ts";
+import type { BlockNames } from "./prefix-index.ts";
+
+/** Puts the arguments of calls where the core reads them. What has grown large stays: the next call finds room. */
+export class CoreArguments {
+  readonly #core: Core;
+  /** Address and room of each area that is written here, as last seen. */
+  readonly #at = new Float64Array(8);
+  readonly #room = new Float64Array(8);
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  #area(id: number, bytes: number): number {
+    if (bytes > this.#room[id]!) {
+      this.#at[id] = this.#core.room(id, bytes);
+      this.#room[id] = this.#core.calls.roomOf(id);
+      if (this.#at[id] === 0) this.#room[id] = -1;
+    }
+    return this.#at[id]!;
+  }
+
+  /** Names, with a parent's in front. False when there is no memory. */
+  putNames(names: BlockNames, parent: BlockName | undefined): boolean {
+    const at = this.#area(AREA.names, 8 * (names.length + 1)) / 8;
+    if (at === 0) return false;
+    const to = this.#core.names;
+    if (parent !== undefined) to[at] = parent;
+    if (names instanceof BigUint64Array) to.set(names, at + 1);
+    else for (let i = 0; i < names.length; i++) to[at + 1 + i] = names[i]!;
+    return true;
+  }
+
+  /** Bytes of a prompt or of blocks. */
+  putBytes(bytes: Uint8Array): boolean {
+    const at = this.#area(AREA.bytes, bytes.length);
+    if (at === 0 && bytes.length > 0) return false;
+    this.#core.bytes.set(bytes, at);
+    return true;
+  }
+
+  /** Where `count` blocks end. */
+  putEnds(ends: Uint32Array, count: number): boolean {
+    const at = this.#area(AREA.ends, 4 * count);
+    if (at === 0 && count > 0) return false;
+    this.#core.words.set(count === ends.length ? ends : ends.subarray(0, count), at / 4);
+    return true;
+  }
+
+  /** Hashes of blocks. The core makes this area larger too: its address is never known beforehand. */
+  putHashes(hashes: BigUint64Array): boolean {
+    const at = this.#core.room(AREA.hashes, 8 * hashes.length);
+    if (at === 0 && hashes.length > 0) return false;
+    this.#core.names.set(hashes, at / 8);
+    return true;
+  }
+}

@@ -1,0 +1,118 @@
+import { CORE_WASM } from "./gen/core-wasm.ts";
+
+/** A worker's record in the core: an address; 0 is none. */
+export type CoreWorker = number;
+
+/**
+ * The index's core in WebAssembly (wasm/main.ts says what each call does). Arguments that are lists lie in areas of its memory;
+ * addresses of areas change when they are made larger, and views are void when the memory grew.
+ */
+interface CoreExports {
+  open(seed: number): number;
+  area(id: number): number;
+  roomOf(id: number): number;
+  ensure(id: number, bytes: number): number;
+  newWorker(index: number): CoreWorker;
+  emptyWorker(worker: CoreWorker): void;
+  dropWorker(worker: CoreWorker): void;
+  newRoot(): number;
+  rootRun(root: number): number;
+  runCount(): number;
+  usedBytes(): number;
+  allow(bytes: number): void;
+  needOf(blocks: number): number;
+  evictBytes(bytes: number): void;
+  evictNow(bytes: number): void;
+  takeEvicted(): number;
+  tick(blocks: number): void;
+  storeBlocks(
+    worker: CoreWorker,
+    hasParent: boolean,
+    root: number,
+    count: number,
+    tier: number,
+    isHashed: boolean,
+    stamp: number,
+  ): number;
+  removeBlocks(worker: CoreWorker, count: number, tiers: number): number;
+  markBlocks(worker: CoreWorker, count: number, counted: boolean, stamp: number): void;
+  matchPrompt(root: number, length: number, stamp: number): number;
+  matchHashed(root: number, count: number, stamp: number): number;
+  hide(root: number, length: number, worker: CoreWorker, keep: number, since: number, stamp: number): number;
+  hashBytes(at: number, length: number): bigint;
+  namesOf(worker: CoreWorker): number;
+  namesInTier(worker: CoreWorker, tier: number): number;
+  uncountedOf(worker: CoreWorker): number;
+  beginSave(worker: CoreWorker): number;
+  saveChunk(worker: CoreWorker, most: number): number;
+  savedRoots(): number;
+  endSave(worker: CoreWorker): void;
+  loadChunk(worker: CoreWorker, bytes: number, roots: number, blocks: number, stamp: number): number;
+  checkChunk(bytes: number, roots: number): number;
+}
+
+/** Areas of the core, by their numbers in wasm/areas.ts. */
+export const AREA = { names: 0, bytes: 1, ends: 2, hashes: 3, answers: 4, chunk: 9, roots: 27 } as const;
+/** What `storeBlocks()` says besides numbers of blocks. */
+export const ORPHANS = -1;
+export const ROOM = -2;
+
+const PAGE_BYTES = 65_536;
+const FIRST_PAGES = 64;
+const MAX_PAGES = 65_536;
+
+let compiled: WebAssembly.Module | undefined;
+
+function module(): WebAssembly.Module {
+  compiled ??= new WebAssembly.Module(Uint8Array.from(atob(CORE_WASM), (char) => char.charCodeAt(0)));
+  return compiled;
+}
+
+/** One instance of the core, with its memory. */
+export class Core {
+  readonly calls: CoreExports;
+  readonly #memory: WebAssembly.Memory;
+  #bytes: Uint8Array;
+  #words: Uint32Array;
+  #names: BigUint64Array;
+
+  /** @param maxBytes - its memory never grows beyond; 4 MiB are taken at once, and 8 MiB may be however little that is */
+  constructor(maxBytes: number, seed: number) {
+    const maximum = Math.max(2 * FIRST_PAGES, Math.min(MAX_PAGES, Math.floor(maxBytes / PAGE_BYTES)));
+    this.#memory = new WebAssembly.Memory({ initial: FIRST_PAGES, maximum });
+    const instance = new WebAssembly.Instance(module(), { env: { memory: this.#memory } });
+    this.calls = instance.exports as unknown as CoreExports;
+    this.#bytes = new Uint8Array(this.#memory.buffer);
+    this.#words = new Uint32Array(this.#memory.buffer);
+    this.#names = new BigUint64Array(this.#memory.buffer);
+    this.calls.open(seed);
+  }
+
+  #renew(): void {
+    this.#bytes = new Uint8Array(this.#memory.buffer);
+    this.#words = new Uint32Array(this.#memory.buffer);
+    this.#names = new BigUint64Array(this.#memory.buffer);
+  }
+
+  /** The memory as bytes; anew after each call that may make it grow. */
+  get bytes(): Uint8Array {
+    if (this.#bytes.length === 0) this.#renew();
+    return this.#bytes;
+  }
+
+  get words(): Uint32Array {
+    if (this.#words.length === 0) this.#renew();
+    return this.#words;
+  }
+
+  /** The memory as 64-bit names. */
+  get names(): BigUint64Array {
+    if (this.#names.length === 0) this.#renew();
+    return this.#names;
+  }
+
+  /** The address of an area with room for so many bytes, its content lost when it had not; 0 when there is no memory. */
+  room(id: number, bytes: number): number {
+    return this.calls.ensure(id, bytes) === 0 ? 0 : this.calls.area(id);
+  }
+}
