@@ -48,8 +48,8 @@ export interface RestoredWorker {
 /** What a source has shown of itself. */
 export interface SourceEvidence {
   readonly events: number;
-  /** Messages that could not be had again. */
-  readonly lostMessages: number;
+  /** Stretches of messages that could not be had again. */
+  readonly lostStretches: number;
   readonly blockTokens: number | undefined;
   /** Why its tokens cannot be those of our prompts; "" for no reason. */
   readonly mismatch: string;
@@ -183,7 +183,7 @@ export class FollowedWorker {
     const odd = undecodable > 0 ? `${undecodable} of its blocks have token ids that the vocabulary lacks` : "";
     return {
       events,
-      lostMessages: this.#zmq?.state.counts.unfilled ?? 0,
+      lostStretches: this.#zmq?.state.counts.unfilled ?? 0,
       blockTokens: this.#blockTokens,
       mismatch: this.#differs || odd,
     };

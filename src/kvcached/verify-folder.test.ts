@@ -54,6 +54,15 @@ describe("verifyFolder", () => {
     expect(report.missed.filter((m) => m.cause === "tokens")).toHaveLength(5);
   });
 
+  for (const [run, requests] of [
+    ["chats-hot", 120],
+    ["chats-parallel", 160],
+  ] as const) {
+    it(`verifyFolder() predicts all of ${run}`, async () => {
+      expect(await verify(vllmRun(run), false)).toMatchObject({ requests, exact: requests, missed: [] });
+    });
+  }
+
   it("verifyFolder() keeps adapters and salts apart", async () => {
     const report = await verify(vllmRun("chats-roots"), false);
     expect(report).toMatchObject({ requests: 100, exact: 100, missed: [] });

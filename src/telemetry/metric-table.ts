@@ -165,6 +165,31 @@ export const METRICS = {
     labels: ["worker"],
     help: "1 when the knowledge of a worker is up to date",
   },
+  cgn_kvcached_alarm: {
+    type: "gauge",
+    labels: ["worker", "alarm"],
+    help: "1 while the alarm stands (docs/alarms.md)",
+  },
+  cgn_kvcached_predicted_tokens_total: {
+    type: "counter",
+    labels: ["worker"],
+    help: "Cached tokens predicted, of requests whose engine reported a figure",
+  },
+  cgn_kvcached_reported_tokens_total: {
+    type: "counter",
+    labels: ["worker"],
+    help: "Cached tokens that engines reported",
+  },
+  cgn_kvcached_canonicity_tokens_total: {
+    type: "counter",
+    labels: ["worker", "result"],
+    help: "Stored tokens by what the canonicity check did: checked, skipped (too much at once), sent (a router had sent that text)",
+  },
+  cgn_kvcached_uncounted_blocks_total: {
+    type: "counter",
+    labels: ["worker"],
+    help: "Blocks that do not count: generated tokens that are not those of their text",
+  },
   cgn_kvcached_watchers: { type: "gauge", labels: [], help: "Routers and others that keep a copy of the index" },
   cgn_kvcached_snapshot_age_seconds: { type: "gauge", labels: [], help: "Time since the last snapshot was written" },
   cgn_kvcached_snapshot_bytes: { type: "gauge", labels: [], help: "Size of the last snapshot" },
