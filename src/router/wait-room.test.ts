@@ -78,7 +78,7 @@ describe("a model that is loaded on demand", () => {
     directory.set(worker({ state: "ready" }));
     expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(engine.seen.map(({ headers }) => headers["x-request-id"])).toEqual(["r0", "r1", "r2"]);
-    await until(() => loader.said.at(-1)?.workers[0]?.inFlight === 0);
+    await until(() => loader.said.at(-1)?.workers[0]?.uses === 3 && loader.said.at(-1)?.workers[0]?.inFlight === 0);
     expect(loader.said.at(-1)).toMatchObject({ models: [], workers: [{ worker: "a", uses: 3, chosen: true }] });
   });
 

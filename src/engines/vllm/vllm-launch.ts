@@ -18,6 +18,7 @@ import {
 import { eventSource, eventsPart, rankSources } from "./vllm-events-config.ts";
 import { offloadPart } from "./vllm-offload.ts";
 import type { VllmOptions } from "./vllm-options.ts";
+import { sleepPart } from "./vllm-sleep.ts";
 import { userPart } from "./vllm-user.ts";
 
 const CLI = "vllm serve --help, vLLM 0.32.0";
@@ -38,6 +39,7 @@ export function vllmLaunch(input: LaunchInput<VllmOptions>): LaunchPlan {
     cpuPart(launch),
     eventsPart(launch),
     offloadPart(launch),
+    sleepPart(launch),
     userPart(launch),
   ]);
   if (plan.problems.length > 0) {

@@ -62,6 +62,15 @@ export const vllmOptions = z.strictObject({
     .boolean()
     .default(true)
     .describe("Publish KV cache events, from which cgn-kvcached knows what the engine holds"),
+  sleep: z
+    .int()
+    .min(1)
+    .max(2)
+    .optional()
+    .meta({ unit: "level", defaultText: "the engine is ended, and started again" })
+    .describe(
+      "An engine that is loaded on demand sleeps instead of ending, which is quicker: 1 keeps the weights in host memory, 2 drops them and loads them again. GPU only; opens vLLM's development calls on the engine's address",
+    ),
   lmcache: lmcache.prefault({}).describe('LMCache, used with kv_offload = "lmcache"'),
   kvbm: kvbm.prefault({}).describe('NVIDIA Dynamo KVBM, used with kv_offload = "kvbm"'),
 });

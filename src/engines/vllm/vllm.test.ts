@@ -400,3 +400,29 @@ describe("vllmProbe", () => {
     expect(vllm.probe.version?.parse('{"version":"0.32.0"}')).toBe("0.32.0");
   });
 });
+
+describe("vLLM's sleep", () => {
+  it("is turned on by one key: flag, development mode, and the calls", () => {
+    const plan = launch({}, { sleep: 1 });
+    expect(plan.argv).toContain("--enable-sleep-mode");
+    expect(plan.env["VLLM_SERVER_DEV_MODE"]).toBe("1");
+    expect(vllm.sleeps?.(options({ sleep: 1 }))).toEqual({
+      sleep: [{ path: "/sleep?level=1&mode=wait" }],
+      wake: [{ path: "/wake_up" }],
+    });
+    expect(vllm.sleeps?.(options({ sleep: 2 }))?.wake.map(({ path }) => path)).toEqual([
+      "/wake_up?tags=weights",
+      "/collective_rpc",
+      "/wake_up?tags=kv_cache",
+    ]);
+    expect(launch().argv).not.toContain("--enable-sleep-mode");
+    expect(vllm.sleeps?.(options())).toBeUndefined();
+  });
+
+  it("is refused on a CPU, and warned of where others reach the development calls", () => {
+    expect(problemsOf(() => launch({ slot: { ...SAMPLE_SLOT, platform: "cpu" } }, { sleep: 1 }))).toEqual([
+      "vLLM cannot sleep on a CPU: it refuses the flag there",
+    ]);
+    expect(codes(launch({ slot: { ...SAMPLE_SLOT, host: "0.0.0.0" } }, { sleep: 1 }))).toContain("dev-mode-open");
+  });
+});

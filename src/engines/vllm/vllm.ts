@@ -8,6 +8,7 @@ import { vllmAnnounce, vllmLaunch } from "./vllm-launch.ts";
 import { vllmCell } from "./vllm-offload.ts";
 import { type VllmOptions, vllmOptions } from "./vllm-options.ts";
 import { vllmProbe } from "./vllm-probe.ts";
+import { vllmSleeps } from "./vllm-sleep.ts";
 import { TRANSFER_FLAG } from "./vllm-user.ts";
 import { vllmVariants } from "./vllm-variants.ts";
 
@@ -36,6 +37,7 @@ export const vllm: Engine<VllmOptions> = {
   peering: vllmPeering,
   variants: vllmVariants,
   probe: vllmProbe,
+  sleeps: vllmSleeps,
   // vllm/entrypoints/chat_utils.py, _parse_chat_message_content() with content_format "openai".
   chat: { contents: "wrapped", lastAssistant: "kept" },
   // docs.vllm.ai, deployment/docker: images are tagged with the version.

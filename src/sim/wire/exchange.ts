@@ -8,6 +8,7 @@ export interface Exchange {
   readonly method: string;
   /** Without the query. */
   readonly path: string;
+  readonly query: URLSearchParams;
   header(name: string): string | undefined;
   /** The body as JSON. @throws SyntaxError when it is none */
   json(): Promise<unknown>;
@@ -25,10 +26,11 @@ export interface Exchange {
 }
 
 export function makeExchange(req: IncomingMessage, res: ServerResponse): Exchange {
-  const path = (req.url ?? "/").split("?")[0]!;
+  const [path = "/", query = ""] = (req.url ?? "/").split("?");
   return {
     method: req.method ?? "GET",
     path,
+    query: new URLSearchParams(query),
     header: (name) => [req.headers[name]].flat()[0],
     json: async () => JSON.parse(await readBody(req)) as unknown,
     sendJson(status, body) {

@@ -32,6 +32,8 @@ export function generationRoute(kind: "chat" | "completion", dialect: Dialect): 
     const refuse = (answer: { status: number; body: object }): void => exchange.sendJson(answer.status, answer.body);
     if (engine.hangs(true)) return;
     if (engine.phase !== "ready") return refuse(dialect.draining());
+    if (engine.sleep.isAsleep) await engine.sleep.awake();
+    if (engine.sleep.isHollow) return refuse(dialect.failure(500, "the weights were not loaded again"));
     if (engine.takeError()) return refuse(dialect.failure(500, "Internal server error"));
     const body = await bodyOf(exchange);
     if (body instanceof Error) return refuse(dialect.refusal({ why: "malformed", message: body.message, param: null }));

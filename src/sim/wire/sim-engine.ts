@@ -5,6 +5,7 @@ import { encodeBatch } from "./kv-encode.ts";
 import { KvPublisher, rankEndpoints } from "./kv-publisher.ts";
 import type { Active } from "./run-generation.ts";
 import type { SimOptions } from "./sim-options.ts";
+import { SimSleep } from "./sim-sleep.ts";
 import { vllmError } from "./vllm-bodies.ts";
 
 /** What a simulated engine needs of the machine. */
@@ -36,6 +37,7 @@ export class SimEngine {
   readonly deps: SimDeps;
   readonly ranks: readonly SimRank[];
   readonly active = new Set<Active>();
+  readonly sleep = new SimSleep(this);
   phase: Phase = "loading";
   #hang: "all" | "generation" | undefined;
   #errors = 0;

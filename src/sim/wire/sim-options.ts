@@ -42,5 +42,7 @@ export interface SimOptions {
   readonly apiKeys: readonly string[];
   /** `/reset_prefix_cache` and its like are served (vLLM, `VLLM_SERVER_DEV_MODE=1`). */
   readonly devMode: boolean;
+  /** It can be put to sleep (vLLM, `--enable-sleep-mode`). */
+  readonly sleepMode?: boolean;
   readonly faults: readonly Fault[];
 }

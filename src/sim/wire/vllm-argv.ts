@@ -59,6 +59,7 @@ const FLAGS: FlagTable = {
   "gpu-memory-utilization": "float",
   "cpu-offload-gb": "float",
   "enforce-eager": "toggle",
+  "enable-sleep-mode": "toggle",
   "enable-chunked-prefill": "toggle",
   "enable-log-requests": "toggle",
   "enable-scale-out": "toggle",
@@ -171,6 +172,7 @@ export function readVllmArgv(argv: readonly string[], env: Readonly<Record<strin
     shutdownTimeoutS: int("shutdown-timeout", 0),
     apiKeys: args.values.get("api-key") ?? (env["VLLM_API_KEY"] ? [env["VLLM_API_KEY"]] : []),
     devMode: env["VLLM_SERVER_DEV_MODE"] === "1",
+    sleepMode: text("enable-sleep-mode") === "true",
     faults: sim.faults,
   };
 }

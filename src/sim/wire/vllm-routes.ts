@@ -43,6 +43,27 @@ const devOnly =
   (exchange, engine) =>
     engine.options.devMode ? route(exchange, engine) : exchange.sendJson(404, { detail: "Not Found" });
 
+/** 0.32.0: `level` 0 to 2, `mode` abort, wait or keep. Without `--enable-sleep-mode` the allocator has nothing to give back. */
+const sleepRoute: Route = async (exchange, { sleep, options }) => {
+  const level = Number(exchange.query.get("level") ?? 1);
+  if (options.sleepMode !== true) return exchange.sendJson(500, { error: "sleep mode is not enabled" });
+  if (exchange.query.get("mode") === "wait") await sleep.fallAsleep(level, true);
+  else await sleep.fallAsleep(level, false);
+  exchange.sendJson(200, { status: "sleeping", level });
+};
+
+const wakeRoute: Route = async (exchange, { sleep }) => {
+  const tags = exchange.query.getAll("tags");
+  const awake = await sleep.wake(tags);
+  exchange.sendJson(200, { status: awake ? "awake" : "sleeping", tags: tags.length === 0 ? null : tags });
+};
+
+const rpcRoute: Route = async (exchange, { sleep }) => {
+  const { method } = (await exchange.json()) as { readonly method?: string };
+  if (method === "reload_weights") await sleep.reload();
+  exchange.sendJson(200, { results: [null] });
+};
+
 /** vLLM 0.32.0's surface, as far as it is simulated. */
 export const VLLM_ROUTES: RouteTable = {
   // 200 during a drain too: the real one's health does not tell.
@@ -56,6 +77,10 @@ export const VLLM_ROUTES: RouteTable = {
     exchange.sendText(200, vllmMetrics(options, loop), "text/plain; version=1.0.0; charset=utf-8"),
   "GET /kv_event_sources": (exchange, { options }) => exchange.sendJson(200, vllmEventSources(options)),
   "POST /reset_prefix_cache": devOnly((exchange, { loop }) => exchange.sendJson(200, { success: loop.reset() })),
+  "POST /sleep": devOnly(sleepRoute),
+  "POST /wake_up": devOnly(wakeRoute),
+  "GET /is_sleeping": devOnly((exchange, { sleep }) => exchange.sendJson(200, { is_sleeping: sleep.isAsleep })),
+  "POST /collective_rpc": devOnly(rpcRoute),
   "POST /tokenize": tokenizeRoute(DIALECT, { token_strs: null }),
   "POST /detokenize": detokenizeRoute("prompt", DIALECT),
   "POST /v1/chat/completions": generationRoute("chat", DIALECT),

@@ -139,3 +139,39 @@ describe("a simulated vLLM", () => {
     expect(events.filter((type) => type === "BlockRemoved").length).toBeGreaterThan(0);
   });
 });
+
+describe("a simulated vLLM that sleeps", () => {
+  it("sleeps and wakes by vLLM's calls, only with the flag", async () => {
+    const flagless = await vllm();
+    expect((await post(flagless, "/sleep", {})).status).toBe(500);
+    const server = await vllm(["--enable-sleep-mode"]);
+    expect(await post(server, "/sleep?level=1&mode=wait", {})).toMatchObject({
+      json: { status: "sleeping", level: 1 },
+    });
+    expect(await (await fetch(`${server.url}/is_sleeping`)).json()).toEqual({ is_sleeping: true });
+    expect((await fetch(`${server.url}/health`)).status).toBe(200);
+    let answered = false;
+    const waiting = post(server, "/v1/chat/completions", chat("hello")).then((reply) => {
+      answered = true;
+      return reply;
+    });
+    expect((await post(server, "/wake_up", {})).json).toEqual({ status: "awake", tags: null });
+    expect((await waiting).status).toBe(200);
+    expect(answered).toBe(true);
+  });
+
+  it("has forgotten its cache, and after level 2 its weights until they are loaded again", async () => {
+    const server = await vllm(["--enable-sleep-mode"]);
+    const long = chat("the same prompt again and again ".repeat(8));
+    const cached = async (): Promise<number> =>
+      (await post(server, "/v1/chat/completions", long)).json.usage.prompt_tokens_details.cached_tokens;
+    await cached();
+    expect(await cached()).toBeGreaterThan(0);
+    await post(server, "/sleep?level=2&mode=wait", {});
+    expect((await post(server, "/wake_up?tags=weights", {})).json).toEqual({ status: "sleeping", tags: ["weights"] });
+    await post(server, "/wake_up?tags=kv_cache", {});
+    expect((await post(server, "/v1/chat/completions", long)).status).toBe(500);
+    await post(server, "/collective_rpc", { method: "reload_weights" });
+    expect(await cached()).toBe(0);
+  });
+});
