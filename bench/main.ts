@@ -1,10 +1,14 @@
 import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
 
-// npm run bench -- NAME [--json] [--against NAME=URL,PID …]: one benchmark, which is the module of its name beside this file.
+// npm run bench -- NAME [--json] [--against NAME=URL,PID …] [--frames N]: one benchmark, which is the module of its name beside this file.
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { json: { type: "boolean", default: false }, against: { type: "string", multiple: true, default: [] } },
+  options: {
+    json: { type: "boolean", default: false },
+    against: { type: "string", multiple: true, default: [] },
+    frames: { type: "string" },
+  },
 });
 const [name = ""] = positionals;
 const file = new URL(`./${name}.ts`, import.meta.url);
