@@ -16,7 +16,7 @@ const FACTS: TruthFacts = {
 const MIN = 60_000;
 
 /** A state after `requests` alike, one a second from `from` on. */
-function after(
+function metered(
   requests: number,
   predicted: number,
   reported: number | undefined,
@@ -36,11 +36,11 @@ function judged(state: TruthState, facts: Partial<TruthFacts>, now: number) {
 
 describe("judgeTruth", () => {
   it("raises nothing while predictions are right", () => {
-    expect(judged(after(100, 640, 640), {}, 2 * MIN).standing).toEqual([]);
+    expect(judged(metered(100, 640, 640), {}, 2 * MIN).standing).toEqual([]);
   });
 
   it("raises PUBLISHER_MISSING when requests flow and nothing was ever published, and clears it with the first event", () => {
-    const state = after(40, 0, undefined);
+    const state = metered(40, 0, undefined);
     expect(judged(state, { events: 0 }, 20_000).standing).toEqual([]);
     const { next, changes } = judged(state, { events: 0 }, MIN);
     expect(codes(next)).toEqual(["PUBLISHER_MISSING"]);
@@ -58,12 +58,12 @@ describe("judgeTruth", () => {
 
   it("raises TOKENIZER_MISMATCH for what the probe found, and when prompts never find what is stored", () => {
     expect(judged(NEW_TRUTH, { mismatch: "3 of 40 chats differ" }, 0).standing).toEqual(["TOKENIZER_MISMATCH"]);
-    const blind = judged(after(30, 0, 320), {}, MIN);
+    const blind = judged(metered(30, 0, 320), {}, MIN);
     expect(blind.standing).toEqual(["TOKENIZER_MISMATCH"]);
     // Better is not yet good: it stands until half is seen.
-    const better = judged(after(30, 100, 320, 11 * MIN, blind.next), {}, 12 * MIN);
+    const better = judged(metered(30, 100, 320, 11 * MIN, blind.next), {}, 12 * MIN);
     expect(better.standing).toEqual(["TOKENIZER_MISMATCH"]);
-    expect(judged(after(30, 300, 320, 23 * MIN, better.next), {}, 24 * MIN).standing).toEqual([]);
+    expect(judged(metered(30, 300, 320, 23 * MIN, better.next), {}, 24 * MIN).standing).toEqual([]);
   });
 
   it("raises EVENTS_LOST for ten minutes after a loss, and while engines have much less than predicted", () => {
@@ -71,8 +71,8 @@ describe("judgeTruth", () => {
     expect(lost.standing).toEqual(["EVENTS_LOST"]);
     expect(judged(lost.next, { lostStretches: 1 }, 10 * MIN).standing).toEqual(["EVENTS_LOST"]);
     expect(judged(lost.next, { lostStretches: 1 }, 11 * MIN).standing).toEqual([]);
-    expect(judged(after(30, 320, 100), {}, MIN).standing).toEqual(["EVENTS_LOST"]);
-    expect(judged(after(19, 320, 100), {}, MIN).standing).toEqual([]);
+    expect(judged(metered(30, 320, 100), {}, MIN).standing).toEqual(["EVENTS_LOST"]);
+    expect(judged(metered(19, 320, 100), {}, MIN).standing).toEqual([]);
   });
 
   it("raises OFFLOAD_NEVER_HITS after many tokens looked for and none found", () => {
