@@ -1,6 +1,6 @@
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { WorkerInfo, WorkerState } from "../core/worker.ts";
-import type { EngineProbe } from "../engines/engine.ts";
+import { type EngineProbe, toldSources } from "../engines/engine.ts";
 import { Health, type Verdict } from "../process/health.ts";
 import { probeHttp } from "../process/probe.ts";
 import type { EngineDeps } from "./engine-deps.ts";
@@ -181,7 +181,7 @@ async function askEngine(described: WorkerInfo, probe: EngineProbe, url: string)
   const blockTokens = blocks === undefined ? undefined : probe.blockTokens?.parse(blocks);
   const host = new URL(url).hostname;
   const [kv, ...ranks] =
-    described.kv.type === "events" || sources === undefined ? [] : (probe.kvSources?.parse(sources, host) ?? []);
+    described.kv.type === "events" || sources === undefined ? [] : toldSources(probe, sources, host);
   const told: Told = {
     models: described.models.length > 0 ? described.models : served.map(({ id }) => id),
     ...(described.maxModelTokens !== undefined || limit === undefined ? {} : { maxModelTokens: limit }),

@@ -4,8 +4,9 @@ import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
 import { isCgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
+import type { ReloadReport } from "../core/reload-report.ts";
 import { type HttpServer, startHttpServer } from "../http/server.ts";
-import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
 import { agentRoutes } from "../wire/agent-server.ts";
 import { connectKv } from "../wire/kv-client.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
@@ -29,6 +30,8 @@ export interface AgentDaemonDeps extends Pick<AgentOptions, "engineOf" | "plan" 
   readonly clock: Clock;
   readonly log: Log;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** What `POST /v1/cgn/reload` of the admin port does. */
+  readonly reload?: () => Promise<ReloadReport>;
 }
 
 /**
@@ -52,11 +55,13 @@ export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promi
       wires.push(wire);
       opened.push(wire);
     }
-    const admin = await openAdmin(settings, agent, metrics, log);
+    const admin = await openAdmin(settings, adminHandler(agent, metrics, deps.reload), log);
     if (admin !== undefined) opened.push({ close: () => admin.close(1_000) });
     const client = connectKv({ address: { uds: settings.agent.kvUds }, clock });
     opened.push({ close: async () => client.close() });
-    opened.push(registerWithKvcached({ directory, client, clock, log, everyMs: settings.agent.heartbeatMs }));
+    const registration = registerWithKvcached({ directory, client, clock, log, everyMs: settings.agent.heartbeatMs });
+    // Engines that run on stay known with what is in their caches.
+    opened.push({ close: () => registration.close(directory.list().map(({ id }) => id)) });
     agent.start();
     return {
       agent,
@@ -82,14 +87,13 @@ function listenAddresses({ agent: { listen, listenGrpc } }: Settings): HostPort[
 /** Several agents of one host share the default port: then only the first has it. A port that was written must be free. */
 async function openAdmin(
   settings: Settings,
-  agent: Agent,
-  metrics: Metrics,
+  handle: ReturnType<typeof adminHandler>,
   log: Log,
 ): Promise<HttpServer | undefined> {
   const { listenAdmin } = settings.agent;
   const listen = listenAdmin ?? settings.metrics.listen;
   try {
-    return await startHttpServer({ name: "agent admin", listen, handle: adminHandler(agent, metrics) });
+    return await startHttpServer({ name: "agent admin", listen, handle });
   } catch (error) {
     if (listenAdmin !== undefined || !isCgnError(error, "PORT_IN_USE")) throw error;
     log.warn("no admin port: the default one is in use. Set [agent].listen_admin", { port: listen.port });

@@ -23,9 +23,11 @@ const SAY_AFTER = 5;
 
 /**
  * Keep kvcached told of the directory's workers, in the background and for ever: it may be started later, or again. `close()`
- * takes them off, if it is there.
+ * takes them off, if it is there, but for those that run on.
  */
-export function registerWithKvcached(options: KvRegistrationOptions): { close(): Promise<void> } {
+export function registerWithKvcached(options: KvRegistrationOptions): {
+  close(runOn?: readonly WorkerId[]): Promise<void>;
+} {
   const { directory, client, clock, log } = options;
   const known = new Map<WorkerId, WorkerInfo>();
   let closed = false;
@@ -72,12 +74,13 @@ export function registerWithKvcached(options: KvRegistrationOptions): { close():
   schedule(0, true);
 
   return {
-    async close() {
+    async close(runOn = []) {
       closed = true;
       leave();
       cancel();
       await round;
-      await Promise.all([...known.keys()].map((id) => client.unregister(id).catch(() => {})));
+      const gone = [...known.keys()].filter((id) => !runOn.includes(id));
+      await Promise.all(gone.map((id) => client.unregister(id).catch(() => {})));
     },
   };
 }

@@ -3,6 +3,7 @@ import type { EngineSettings } from "../config/settings.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { Log } from "../core/log.ts";
+import type { ReloadReport } from "../core/reload-report.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { AgentOptions } from "./agent.ts";
 import type { AgentEngine } from "./managed-engine.ts";
@@ -12,15 +13,8 @@ import type { SwapBox } from "./swap-box.ts";
 
 type AgentInput = AgentOptions["settings"];
 
-/** What a reload does. It is under way when this is answered. */
-export interface ReloadResult {
-  /** Drained and started anew, and what of each changed: arguments, names of variables, keys. */
-  readonly restarted: readonly { readonly id: WorkerId; readonly changes: readonly string[] }[];
-  readonly started: readonly WorkerId[];
-  readonly stopped: readonly WorkerId[];
-  readonly untouched: readonly WorkerId[];
-  /** Keys that changed and count when the agent is started anew. */
-  readonly later: readonly string[];
+/** What a reload does, and when it is done. */
+export interface ReloadResult extends ReloadReport {
   /** Settles once every engine that had to end has ended and what was to be started is starting. */
   readonly done: Promise<void>;
 }

@@ -15,9 +15,9 @@ export function swapWorker(
     case "asleep":
       return { ...worker, state: "asleep", reason: note === "" ? "wakes with a request" : note };
     case "loading":
-      // Ready as a process, and not awake yet.
+      // Ready as a process, and not awake yet. Whoever follows its events goes on with them.
       if (process.state !== "ready" && process.state !== "draining") return worker;
-      return { ...worker, state: "starting", reason: "wakes" };
+      return { ...worker, state: "asleep", reason: "wakes" };
     case "leaving":
     case "unloading":
       return process.state === "down" ? worker : { ...worker, state: "draining", reason: why };

@@ -1,8 +1,10 @@
-import { runAgent } from "../agent/daemon.ts";
+import { type AgentDaemon, runAgent } from "../agent/daemon.ts";
+import type { Settings } from "../config/settings.ts";
 import { CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
 import { commandLog } from "./command-log.ts";
 import { VERSION_OPTIONS } from "./engine-versions.ts";
 import { loadForLaunch, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
+import { createReloader } from "./reloading.ts";
 import { requireEngines } from "./require-engines.ts";
 import { serveEngines } from "./serve-engines.ts";
 import { stopCode } from "./stop-code.ts";
@@ -35,17 +37,32 @@ export const agentCommand: Command = {
         typeof value === "string" ? [[`agent.${key}`, { flag: `--${key.replace("listen_", "")}`, value }]] : [],
       ),
     );
-    const settings = await loadForLaunch(options, cli, shortcuts);
+    const load = (): Promise<Settings> => loadForLaunch(options, cli, shortcuts);
+    const settings = await load();
     requireEngines(settings, "run an agent");
     const log = commandLog(options, cli);
-    const daemon = await runAgent(settings, { clock: cli.clock, log, env: cli.env });
+    let running: AgentDaemon | undefined;
+    const reloader = createReloader({ load, settings, agent: () => running?.agent, log, cli });
+    const daemon = await runAgent(settings, {
+      clock: cli.clock,
+      log,
+      env: cli.env,
+      reload: () => reloader.reload(),
+    });
+    running = daemon;
     const { host, port } = daemon.admin ?? { host: "", port: 0 };
     cli.err(
       `agent listens on ${settings.agent.listen.host}:${daemon.ports[0]}${port === 0 ? "" : `, admin on ${host}:${port}`}`,
     );
     try {
-      await serveEngines(daemon.agent, cli);
+      await serveEngines(
+        daemon.agent,
+        cli,
+        () => {},
+        () => reloader.hasReloaded,
+      );
     } finally {
+      reloader.close();
       await daemon.close();
     }
     return stopCode(cli.signal);

@@ -12,6 +12,8 @@ export interface CliContext {
   readonly color: boolean;
   /** Aborted by the first SIGINT or SIGTERM; `reason` is the signal's name. */
   readonly signal: AbortSignal;
+  /** Called on SIGHUP, which then ends nothing; the result takes it back. At a terminal SIGHUP ends the command all the same. */
+  onHangup?(listener: () => void): () => void;
   readonly clock: Clock;
 }
 

@@ -39,11 +39,17 @@ export function describeError(thrown: unknown): { readonly lines: readonly strin
 /**
  * Stop signals become one abort, so that commands end in order; a second one ends at once.
  * The exit code is 128 + the signal's number unless the command gives its own.
+ *
+ * SIGHUP is a stop signal unless somebody listens for it; at a terminal always, for then it means that the terminal is closed.
  */
-function watchSignals(): AbortController {
+function watchSignals(hangups: ReadonlySet<() => void>): AbortController {
   const controller = new AbortController();
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(name, () => {
+      if (name === "SIGHUP" && hangups.size > 0 && process.stdin.isTTY !== true && process.stderr.isTTY !== true) {
+        for (const listener of hangups) listener();
+        return;
+      }
       if (controller.signal.aborted) process.exit(128 + constants.signals[name]);
       controller.abort(name);
     });
@@ -64,7 +70,8 @@ function watchOutput(): void {
 
 export async function main(argv: readonly string[]): Promise<void> {
   watchOutput();
-  const stop = watchSignals();
+  const hangups = new Set<() => void>();
+  const stop = watchSignals(hangups);
   const cli: CliContext = {
     out: (text) => void process.stdout.write(`${text}\n`),
     err: (text) => STDERR_LINE.print(`${text}\n`),
@@ -72,6 +79,10 @@ export async function main(argv: readonly string[]): Promise<void> {
     cwd: process.cwd(),
     color: process.stderr.isTTY === true && !process.env["NO_COLOR"],
     signal: stop.signal,
+    onHangup(listener) {
+      hangups.add(listener);
+      return () => void hangups.delete(listener);
+    },
     clock: systemClock(),
   };
   try {

@@ -6,6 +6,7 @@ import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { Log } from "../core/log.ts";
+import { RELOAD_PATH, type ReloadReport } from "../core/reload-report.ts";
 import { createKvcached, type Kvcached } from "../kvcached/service.ts";
 import { createRouter, type Router } from "../router/create-router.ts";
 import { createModelTemplates } from "../router/model-templates.ts";
@@ -27,6 +28,8 @@ export interface StackDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** What `POST /v1/cgn/reload` of the admin port does. */
+  readonly reload?: () => Promise<ReloadReport>;
 }
 
 /**
@@ -69,7 +72,11 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
       load: async (name) => (await agentOf?.loader?.load(name)) ?? [],
       unload: async (name) => (await agentOf?.loader?.unload(name)) ?? [],
     },
-    extras: { sources: () => kvcached.sources(), templates: templates.problems },
+    extras: {
+      sources: () => kvcached.sources(),
+      templates: templates.problems,
+      ...(deps.reload === undefined ? {} : { posts: { [RELOAD_PATH]: deps.reload } }),
+    },
   });
   let wire: WireServer | undefined;
   const close = async (): Promise<void> => {

@@ -1,10 +1,12 @@
 import type { EngineStatus } from "../agent/engine-status.ts";
+import type { Settings } from "../config/settings.ts";
 import { hostPort } from "../engines/address.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
 import { commandLog } from "./command-log.ts";
 import { VERSION_OPTIONS } from "./engine-versions.ts";
 import { loadForLaunch, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
 import { warnOfOpenAddress } from "./open-address.ts";
+import { createReloader } from "./reloading.ts";
 import { serveEngines } from "./serve-engines.ts";
 import { type Stack, startStack } from "./stack.ts";
 import { stopCode } from "./stop-code.ts";
@@ -31,14 +33,29 @@ export const upCommand: Command = {
           : [],
       ),
     );
-    const settings = await loadForLaunch(options, cli, shortcuts);
+    const load = (): Promise<Settings> => loadForLaunch(options, cli, shortcuts);
+    const settings = await load();
     const log = commandLog(options, cli);
     warnOfOpenAddress(settings.router.listenHttp, log);
-    const stack = await startStack(settings, { clock: cli.clock, log, env: cli.env });
+    let running: Stack | undefined;
+    const reloader = createReloader({ load, settings, agent: () => running?.agent, log, cli });
+    const stack = await startStack(settings, {
+      clock: cli.clock,
+      log,
+      env: cli.env,
+      reload: () => reloader.reload(),
+    });
+    running = stack;
     try {
-      await serveEngines(stack.agent, cli, (engines) => sayHow(engines, stack, cli));
+      await serveEngines(
+        stack.agent,
+        cli,
+        (engines) => sayHow(engines, stack, cli),
+        () => reloader.hasReloaded,
+      );
       cli.err("Draining");
     } finally {
+      reloader.close();
       await stack.stop();
     }
     return stopCode(cli.signal);

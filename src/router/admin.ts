@@ -3,6 +3,7 @@ import { CgnError } from "../core/errors.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import { sendJson } from "../http/error-body.ts";
+import { requireLocalHost, requireLocalPost } from "../http/local-only.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { RouterCore } from "./core.ts";
 import type { Mark } from "./fleet.ts";
@@ -42,6 +43,11 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
       throw new CgnError("ROUTE_NOT_FOUND", message, { path });
     }
     requireLocalHost(req, path);
+    const more = options.extras?.posts?.[path];
+    if (more !== undefined) {
+      requireLocalPost(req, path, "the command line");
+      return sendJson(res, 200, await more());
+    }
     if (path.startsWith("/v1/cgn/models/")) return answerLoad(options, req, res, path);
     if (path.startsWith("/v1/cgn/nodes/")) return answerMark(options, req, res, path);
     if (req.method !== "GET" && req.method !== "HEAD") {
@@ -49,20 +55,6 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
     }
     sendJson(res, 200, view(options, req.url ?? "", path));
   };
-}
-
-/**
- * A page in the operator's browser may have a name that resolves to this host (DNS rebinding): the browser then takes us for
- * the page's own server, and sends that name. Who means us says `localhost` or an address.
- * @throws CgnError HOST_REFUSED
- */
-function requireLocalHost(req: IncomingMessage, path: string): void {
-  const host = req.headers.host ?? "";
-  const name = host.replace(/:\d*$/, "").toLowerCase();
-  if (name === "localhost" || name === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(name)) return;
-  const is = host === "" ? "it has no Host header" : `it was sent to "${host}"`;
-  const message = `Cannot serve ${path}: ${is}. Use http://127.0.0.1 or http://localhost with the admin port`;
-  throw new CgnError("HOST_REFUSED", message, { host });
 }
 
 /** A part of a path. @throws CgnError REQUEST_INVALID */

@@ -1,0 +1,80 @@
+import type { Settings } from "../config/settings.ts";
+import { CgnError } from "../core/errors.ts";
+import { RELOAD_PATH, type ReloadReport } from "../core/reload-report.ts";
+import { hostPort, isWildcardHost } from "../engines/address.ts";
+import { CONFIG_OPTIONS, type Command } from "./command.ts";
+import { loadForCommand, PICK_OPTIONS } from "./load-config.ts";
+
+/** `cgn reload`: let a running `cgn agent` or `cgn up` take over its changed file. */
+export const reloadCommand: Command = {
+  name: "reload",
+  about: "let a running cgn agent or cgn up take over its changed file; engines that did not change go on",
+  examples: ["cgn reload", "cgn reload --config cgn.toml", "cgn reload --admin 127.0.0.1:9191", "kill -HUP PID"],
+  options: {
+    ...CONFIG_OPTIONS,
+    ...PICK_OPTIONS,
+    admin: { type: "string", value: "HOST:PORT", about: "its admin port (default: as the file says)" },
+  },
+  async run({ options }, cli) {
+    // What is wrong in the file is told here, with its place, before anybody is asked.
+    const settings = loadForCommand(options, cli);
+    const given = options["admin"];
+    const places = typeof given === "string" ? [given] : adminPlaces(settings);
+    for (const place of places) {
+      const report = await ask(place);
+      if (report === undefined) continue;
+      for (const line of lines(report)) cli.out(line);
+      return 0;
+    }
+    const where = places.join(" and ");
+    throw new CgnError(
+      "DEPENDENCY_UNREACHABLE",
+      `Cannot reload: no cgn agent and no cgn up answers at ${where}. Start one, or name its admin port by --admin`,
+      { places },
+    );
+  },
+};
+
+/** An agent's admin port, and the router's of `cgn up`. */
+function adminPlaces({ agent, metrics, router }: Settings): string[] {
+  const listens = [agent.listenAdmin ?? metrics.listen, router.listenAdmin];
+  return [...new Set(listens.map(({ host, port }) => hostPort(isWildcardHost(host) ? "127.0.0.1" : host, port)))];
+}
+
+const TIMEOUT_MS = 30_000;
+
+/**
+ * @returns undefined when nothing listens there, or something that does not reload
+ * @throws CgnError when it refuses
+ */
+async function ask(place: string): Promise<ReloadReport | undefined> {
+  let reply: Response;
+  try {
+    reply = await fetch(`http://${place}${RELOAD_PATH}`, { method: "POST", signal: AbortSignal.timeout(TIMEOUT_MS) });
+  } catch {
+    return undefined;
+  }
+  const text = await reply.text();
+  if (reply.status === 404 || reply.status === 405) return undefined;
+  if (reply.ok) return JSON.parse(text) as ReloadReport;
+  throw new CgnError("CONFIG_INVALID", `Cannot reload at ${place}: ${messageOf(text)}`, { problems: [] });
+}
+
+function messageOf(text: string): string {
+  try {
+    return (JSON.parse(text) as { error?: { message?: string } }).error?.message ?? text;
+  } catch {
+    return text;
+  }
+}
+
+function lines({ restarted, started, stopped, untouched, later }: ReloadReport): string[] {
+  return [
+    ...restarted.map(({ id, changes }) => `restart  ${id}  ${changes.join(", ")}`),
+    ...started.map((id) => `start    ${id}`),
+    ...stopped.map((id) => `stop     ${id}`),
+    ...untouched.map((id) => `keep     ${id}`),
+    ...later.map((key) => `later    ${key}  counts when cgn is started anew`),
+    ...(restarted.length + started.length + stopped.length === 0 ? ["No engine changes"] : []),
+  ];
+}

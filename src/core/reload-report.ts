@@ -1,0 +1,13 @@
+/** What a reload of the configuration does; it is under way when this is told. */
+export interface ReloadReport {
+  /** Engines that are drained and started anew, and what of each changed: arguments, names of variables, keys. */
+  readonly restarted: readonly { readonly id: string; readonly changes: readonly string[] }[];
+  readonly started: readonly string[];
+  readonly stopped: readonly string[];
+  readonly untouched: readonly string[];
+  /** Keys or sections that changed and count when the daemon is started anew. */
+  readonly later: readonly string[];
+}
+
+/** Where a reload is asked for on the admin ports, with POST. */
+export const RELOAD_PATH = "/v1/cgn/reload";
