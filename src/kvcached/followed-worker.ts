@@ -60,7 +60,8 @@ const FALLBACK_ENTRIES = 32;
 
 /** One worker whose cache is followed, from registration to the end of that engine process. */
 export class FollowedWorker {
-  readonly info: WorkerInfo;
+  /** As it was registered; of one that slept, as it woke. */
+  info: WorkerInfo;
   readonly slot: WorkerSlot;
   /** Prompts of its that are kept. */
   readonly historyEntries: number;
@@ -169,6 +170,12 @@ export class FollowedWorker {
   }
 
   /** Told by the agent ahead of the engine: all it held is gone. */
+  /** Its process sleeps and has forgotten its KV: it is empty now (it tells that itself only with its next step), and its events go on. */
+  slept(info: WorkerInfo): void {
+    this.info = info;
+    this.notice("reset");
+  }
+
   notice(what: "restarted" | "reset"): void {
     this.#settle(false, `the agent says that it was ${what}`);
     if (this.#zmq !== undefined) this.#zmq.notice(what);

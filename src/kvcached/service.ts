@@ -19,6 +19,7 @@ import { createParityProbe } from "./parity-probe.ts";
 import type { SourcePolicy } from "./source-state.ts";
 import { Trust, type TrustOptions } from "./trust.ts";
 import { exportTruthMetrics } from "./truth-metrics.ts";
+import { SourceDiscovery } from "./source-discovery.ts";
 import { createVocabularies } from "./vocabularies.ts";
 import { WatchHub } from "./watch-hub.ts";
 
@@ -82,6 +83,8 @@ export interface Kvcached extends KvService, PrefixKnowledge {
   dropUnclaimed(): readonly WorkerId[];
   /** The workers whose part a snapshot is worth, with what another run needs to go on. */
   resumable(): readonly ResumableWorker[];
+  /** All that are followed. */
+  workers(): readonly WorkerInfo[];
   /** The index itself, for a snapshot. */
   readonly index: PrefixIndex;
   /** What an agent knows ahead of the engine. `restarted` and `reset`: the cache is empty. */
@@ -121,14 +124,21 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     if (!workers.has(id)) return;
     workers.get(id)?.close();
     workers.delete(id);
+    discovery.forget(id);
     trust.forget(id);
     truthMetrics?.forget(id);
     metrics?.forget(id);
     changed();
   };
-  const register = (info: WorkerInfo) => {
+  const discovery = new SourceDiscovery(asked, options.apiKey);
+  const register = (registered: WorkerInfo) => {
+    const info = discovery.resolved(registered);
     const known = workers.get(info.id);
     if (known !== undefined) unclaimed.delete(known);
+    if (info.state === "asleep" && known !== undefined) {
+      if (info.epoch > known.info.epoch) known.slept(info);
+      return;
+    }
     // A worker that is down holds nothing, unless it only hangs; a late word of an earlier process changes nothing.
     if (holdsNothing(info.state)) {
       if (info.alive === true && (known === undefined || sameCache(known.info, info))) return;
@@ -145,6 +155,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     trust.follow(worker);
     hub.followed(worker);
     changed();
+    void discovery.look(registered, () => workers.get(info.id) === worker && register(registered));
   };
   const restore: Kvcached["restore"] = (info, written, settled) => {
     if (workers.has(info.id)) return undefined;
@@ -200,6 +211,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
         const { resumable, info, slot } = worker;
         return resumable === undefined ? [] : [{ ...resumable, info, slot }];
       }),
+    workers: () => [...workers.values()].map(({ info }) => info),
     index,
     sources,
     stats: (): KvStats => ({
@@ -235,7 +247,10 @@ function followDirectory(
   let followed = new Set<WorkerId>();
   const take = (list: readonly WorkerInfo[]) => {
     // A worker that is down holds nothing any more; a starting one is subscribed to early, so that no event is missed.
-    const alive = list.filter((worker) => !holdsNothing(worker.state) || worker.alive === true);
+    // One that sleeps is followed on: its process and its publisher live.
+    const lives = ({ state, alive }: WorkerInfo): boolean =>
+      !holdsNothing(state) || state === "asleep" || alive === true;
+    const alive = list.filter(lives);
     const ids = new Set(alive.map((worker) => worker.id));
     for (const id of followed) if (!ids.has(id)) unregister(id);
     for (const worker of alive) register(worker);

@@ -34,8 +34,16 @@ export interface AlternateFigures {
 
 const MODELS = ["alpha", "beta"] as const;
 
-/** Two models that share GPU 0 (or a group, for real engines on a CPU) behind `cgn up`, and clients that ask them in turn. */
-export async function alternate(options: AlternateOptions): Promise<AlternateFigures> {
+/** Clients that ask two models of one GPU set in turn. */
+export function alternate(options: AlternateOptions): Promise<AlternateFigures> {
+  return withPair(options, (pair) => run(options, pair.url, pair.admin));
+}
+
+/** Two models that share GPU 0 (or a group, for real engines on a CPU) behind `cgn up`, for as long as `use` takes. */
+export async function withPair<T>(
+  options: Omit<AlternateOptions, "seconds" | "clients">,
+  use: (pair: { readonly url: string; readonly admin: string; readonly output: () => string }) => Promise<T>,
+): Promise<T> {
   const [http = 0, admin = 0, one = 0, two = 0] = await freePorts(4);
   const place = scratch();
   const toml = config(options, { http, admin, one, two }, place.dir);
@@ -47,7 +55,7 @@ export async function alternate(options: AlternateOptions): Promise<AlternateFig
       return up.output();
     };
     await until("the endpoint", 30_000, () => (words().includes("Endpoint ") ? true : undefined), up.output);
-    return await run(options, `http://127.0.0.1:${http}`, `http://127.0.0.1:${admin}`);
+    return await use({ url: `http://127.0.0.1:${http}`, admin: `http://127.0.0.1:${admin}`, output: up.output });
   } finally {
     up.child.kill("SIGTERM");
     await up.exit;
@@ -56,7 +64,7 @@ export async function alternate(options: AlternateOptions): Promise<AlternateFig
 }
 
 function config(
-  o: AlternateOptions,
+  o: Omit<AlternateOptions, "seconds" | "clients">,
   ports: { http: number; admin: number; one: number; two: number },
   dir: string,
 ): string {
