@@ -107,8 +107,12 @@ function exitOf(problems: readonly Problem[]): number {
   return CODES[row?.error ?? "CONFIG_INVALID"].exit;
 }
 
-function printJson(files: readonly CheckedFile[], problems: readonly Problem[], cli: CliContext): void {
-  const { errors, warnings } = counted(problems);
+function printJson(files: readonly CheckedFile[], found: readonly Problem[], cli: CliContext): void {
+  const { errors, warnings } = counted(found);
+  // What is wrong in a file is told by its place; it has a code so that every problem has one.
+  const codeOf = ({ code, severity }: Problem): string =>
+    code ?? (severity === "error" ? "config-invalid" : "config-warning");
+  const problems = found.map((problem) => ({ ...problem, code: codeOf(problem) }));
   const names = files.map(({ file }) => file ?? null);
   const file = names.length === 1 ? { file: names[0] } : { files: names };
   cli.out(JSON.stringify({ ...file, errors, warnings, problems }, null, 2));

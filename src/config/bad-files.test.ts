@@ -207,7 +207,7 @@ describe("loadSettings() with pairs that an engine does not accept", () => {
 
   it("loadConfig() places a refused role at the role", () => {
     const [said] = problemsOf(`[agent]\nrole = "prefill"\n[engine]\nkind = "llama_cpp"\n${MODEL}`);
-    expect(said).toMatch(/^c\.toml:2:8: error: agent\.role: .*llama_cpp accepts role "both"$/);
+    expect(said).toMatch(/^c\.toml:2:8: error: agent\.role: .*llama_cpp accepts role "both" \[offload-refused\]$/);
   });
 });
 

@@ -23,6 +23,8 @@ export interface Finding {
   readonly severity?: "error" | "warning";
   readonly problem: string;
   readonly remedy?: string;
+  /** Where it has one of its own: `Problem.code`. */
+  readonly code?: string;
 }
 
 /** Give a finding its place. What came from elsewhere than the file names that instead of the file. */
@@ -32,6 +34,7 @@ export function problemAt(path: KeyPath, origin: Origin | undefined, finding: Fi
     path: formatKeyPath(path),
     problem: finding.problem,
     ...(finding.remedy === undefined ? {} : { remedy: finding.remedy }),
+    ...(finding.code === undefined ? {} : { code: finding.code }),
   };
   if (origin === undefined || origin.from === "default") return { ...base, ...(file === undefined ? {} : { file }) };
   if (origin.from === "file") {

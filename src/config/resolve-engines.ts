@@ -104,6 +104,7 @@ function checkDial(
     // The remedy lists what is accepted; a reason that ends with the same list would say it twice.
     problem: `${pair}. ${cell.reason.replace(/\.$/, "").replace(/\. Choose [^.]*$/, "")}`,
     remedy: dialRemedy(engine, role, accepted),
+    code: "offload-refused",
   });
   return { accepted };
 }

@@ -79,8 +79,10 @@ function addressFindings(launches: readonly HostLaunch[], host: HostState): Foun
 
 /** Ports and GPUs that engines of different files both take; within a file loading tells it. */
 function clashes(launches: readonly HostLaunch[]): Found[] {
+  // Two engines at one HTTP port meet at their side ports too: the first clash of two launches tells enough.
   const ports = portClashes(launches.map(({ plan }) => plan))
     .filter(({ first, second }) => areApart(launches, first.index, second.index))
+    .filter(({ second }, n, all) => all.findIndex((each) => each.second.index === second.index) === n)
     .map(({ port, first, second }): Found => {
       const other = launches[first.index]!.settings.nodeId;
       const what = `port ${port} (${second.name}) is also a port of ${other} (${first.name}) in another file`;

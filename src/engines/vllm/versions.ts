@@ -41,19 +41,12 @@ export function vllmFeatures(found: string | undefined): VllmFeatures {
   };
 }
 
-/** Versions that are known not to go together. */
+/** Versions that are known not to go together. With a newer LMCache the plan itself warns: nobody has said that it is mended. */
 export const VLLM_BAD_VERSIONS: readonly BadVersions[] = [
   {
     packages: { vllm: "==0.26.*", lmcache: "<0.5.6" },
     severity: "error",
     what: "answers with wrong text after a cache hit (vllm-project/vllm#52617, ai-dynamo/dynamo#14416)",
-    remedy: "Use vLLM 0.32 or newer",
-    install: ["vllm>=0.32"],
-  },
-  {
-    packages: { vllm: "==0.26.*", lmcache: ">=0.5.6" },
-    severity: "warning",
-    what: "is reported to answer with wrong text after a cache hit, and nobody has said that it is mended (vllm-project/vllm#52617)",
     remedy: "Use vLLM 0.32 or newer",
     install: ["vllm>=0.32"],
   },
