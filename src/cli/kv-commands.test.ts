@@ -6,6 +6,7 @@ import { isCgnError } from "../core/errors.ts";
 import { nodeId, workerId } from "../core/ids.ts";
 import { runKvcached } from "../kvcached/daemon.ts";
 import { createLog } from "../telemetry/log.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
 import { connectKv } from "../wire/kv-client.ts";
 import type { CliContext, Command, Values } from "./command.ts";
 import { kvCaptureCommand } from "./kv-capture.ts";
@@ -55,9 +56,12 @@ describe("kv commands", () => {
 
   it("kv stats, sources and match ask a running kvcached, and say so when there is none", async () => {
     await expect(run(kvStatsCommand, { uds: "kv.sock" })).rejects.toThrow(/Start cgn-kvcached/);
-    const kv = { listen: { host: "127.0.0.1", port: 0 }, uds, ramBytes: 2 ** 24, indexDir: dir };
+    const kv = { listen: { host: "127.0.0.1", port: 0 }, uds, ramBytes: 2 ** 24, indexDir: dir, snapshotEveryMs: 0 };
     const log = createLog({ format: "json", level: "silent", write: () => {} });
-    const daemon = await runKvcached({ kv }, { clock: systemClock(), log, env: {} });
+    const daemon = await runKvcached(
+      { kv, security: { requireMtls: false } },
+      { clock: systemClock(), log, metrics: createMetrics(), env: {} },
+    );
     const client = connectKv({ address: { uds }, clock: systemClock() });
     try {
       const worker = workerId("n/0");

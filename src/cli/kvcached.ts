@@ -1,8 +1,10 @@
 import { runKvcached } from "../kvcached/daemon.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
 import { followAgent } from "../wire/agent-client.ts";
 import { CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
 import { commandLog } from "./command-log.ts";
 import { loadForCommand, type Shortcuts } from "./load-config.ts";
+import { wireAddress } from "./router-knowledge.ts";
 import { stopCode, stopped } from "./stop-code.ts";
 
 /** `cgn kvcached`: the prefix index as a process of its own. */
@@ -12,6 +14,7 @@ export const kvcachedCommand: Command = {
   examples: [
     "cgn kvcached --config cgn.toml",
     "cgn kvcached --uds /tmp/kv.sock --listen 127.0.0.1:7071",
+    'curl -d \'{"model":"m","token_ids":[1,2,3]}\' http://127.0.0.1:7071/query',
     "curl --unix-socket /tmp/kv.sock -H 'content-type: application/json' -d '{}' http://x/cgn.kv.v1.PrefixIndex/Stats",
   ],
   options: {
@@ -30,9 +33,11 @@ export const kvcachedCommand: Command = {
     );
     const settings = loadForCommand(options, cli, shortcuts);
     const log = commandLog(options, cli);
-    const daemon = await runKvcached(settings, { clock: cli.clock, log, env: cli.env });
+    const metrics = createMetrics();
+    const daemon = await runKvcached(settings, { clock: cli.clock, log, metrics, env: cli.env });
+    const { tls } = daemon;
     const agents = ((options["agent"] as readonly string[] | undefined) ?? []).map((url) =>
-      followAgent({ address: { url }, clock: cli.clock }),
+      followAgent({ address: wireAddress(url), clock: cli.clock, tls }),
     );
     for (const agent of agents) daemon.service.follow(agent);
     cli.err(`kvcached listens on ${settings.kv.uds} and ${settings.kv.listen.host}:${daemon.port}`);

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { about, listen, optionalText } from "./schema-fields.ts";
+import { about, duration, listen, optionalText } from "./schema-fields.ts";
 
 const oldStore = "Block store of the original";
 
@@ -23,6 +23,10 @@ export const kvSchema = z.strictObject({
     unit: "path",
     defaultText: "/var/lib/cognitora/index, or in the user's state folder where that cannot be written",
   }),
+  snapshot_every: duration(
+    'How often cgn-kvcached writes what it knows to `index_dir`, so that it knows it again after a restart; "0s": only when it stops',
+    30_000,
+  ),
   block_size_tokens: about(
     z.int().min(1).max(4096).optional(),
     "Tokens a KV block, given to every engine that takes it",

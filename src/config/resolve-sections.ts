@@ -107,6 +107,7 @@ export function kvSettings(ctx: LoadContext, kv: Section<"kv">, agent: Section<"
     uds: kv.uds ?? agent.kv_uds ?? defaultPath(ctx.host, "runtime", "kv.sock"),
     ramBytes: Math.floor(gib * GIB),
     indexDir: kv.index_dir ?? defaultPath(ctx.host, "state", "index"),
+    snapshotEveryMs: kv.snapshot_every,
     ...given({ blockSizeTokens: kv.block_size_tokens }),
   };
 }

@@ -109,6 +109,8 @@ export interface KvSettings {
   /** Hard cap of the index in bytes. */
   readonly ramBytes: number;
   readonly indexDir: string;
+  /** Time between two snapshots; 0: only the last. */
+  readonly snapshotEveryMs: number;
   /** Undefined unless written. */
   readonly blockSizeTokens?: number;
 }

@@ -16,10 +16,10 @@ import { type FollowDeps, FollowedWorker, type RestoredWorker } from "./followed
 import { exportKvMetrics } from "./kv-metrics.ts";
 import { matchWorkers } from "./match-workers.ts";
 import { createParityProbe } from "./parity-probe.ts";
+import { SourceDiscovery } from "./source-discovery.ts";
 import type { SourcePolicy } from "./source-state.ts";
 import { Trust, type TrustOptions } from "./trust.ts";
 import { exportTruthMetrics } from "./truth-metrics.ts";
-import { SourceDiscovery } from "./source-discovery.ts";
 import { createVocabularies } from "./vocabularies.ts";
 import { WatchHub } from "./watch-hub.ts";
 

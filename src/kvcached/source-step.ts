@@ -291,7 +291,7 @@ function endReplay(w: Work, timedOut: boolean): void {
     settle(w, "its replay endpoint does not answer: older events are not known");
     return;
   }
-  if (d.counts.live === 0 && d.counts.applied > 0 && r.from > 0 && r.replies > 1) {
+  if (d.counts.live === 0 && d.counts.applied > 0 && r.from > 0 && r.request > 1 && r.replies > 1) {
     d.at = "silent";
     d.detail = "only its replay endpoint speaks, live messages never came: does the topic differ?";
     return;

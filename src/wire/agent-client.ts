@@ -48,7 +48,9 @@ export function followAgent(options: AgentClientOptions): RemoteDirectory {
     const reason = `agent at ${name}: ${error instanceof Error ? error.message : "the connection ended"}`;
     if (health.ok) {
       cancelStale = options.clock.after(options.staleMs ?? 15_000, () => {
-        publish(workers.map((w) => ({ ...w, state: "down", onDemand: false, reason: `${reason} (last state: ${w.state})` })));
+        publish(
+          workers.map((w) => ({ ...w, state: "down", onDemand: false, reason: `${reason} (last state: ${w.state})` })),
+        );
       });
     }
     health = { ok: false, reason };

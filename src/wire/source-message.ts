@@ -22,6 +22,7 @@ export function sourceToMessage(status: KvSourceStatus): Source {
     predictedTokens: BigInt(status.predictedTokens),
     reportedTokens: BigInt(status.reportedTokens),
     parity: status.parity,
+    origin: status.origin ?? "",
     ...truthToMessage(status),
   });
 }
@@ -43,6 +44,7 @@ export function sourceFromMessage(source: Source): KvSourceStatus {
     predictedTokens: Number(source.predictedTokens),
     reportedTokens: Number(source.reportedTokens),
     parity: source.parity,
+    ...(source.origin === "" ? {} : { origin: source.origin }),
     ...truthFromMessage(source),
   };
 }

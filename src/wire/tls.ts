@@ -10,7 +10,7 @@ export interface TlsFiles {
   readonly caFile?: string;
   readonly certFile?: string;
   readonly keyFile?: string;
-  /** Proves clients to us. */
+  /** Proves clients to us. Undefined: `caFile` does, where certificates are required. */
   readonly clientCaFile?: string;
   /** Refuse clients without a certificate. */
   readonly requireMtls: boolean;
@@ -90,7 +90,8 @@ export function openTls(files: TlsFiles, { clock, log }: TlsDeps): WireTls {
   if (Object.keys(FILES).some((name) => files[name as keyof typeof FILES] !== undefined)) look();
   return {
     serverOptions() {
-      const { cert, key, clientCa } = material;
+      const { cert, key, ca } = material;
+      const clientCa = material.clientCa ?? (files.requireMtls ? ca : undefined);
       if (cert === undefined || key === undefined) return undefined;
       const client = clientCa === undefined ? {} : { ca: clientCa };
       return { ...MODERN, cert, key, ...client, requestCert: clientCa !== undefined, required: files.requireMtls };
@@ -114,20 +115,18 @@ export function openTls(files: TlsFiles, { clock, log }: TlsDeps): WireTls {
 const MODERN = { minVersion: "TLSv1.2" } as const;
 
 /** Half a configuration protects nobody, and looks as if it did. */
-function requireWhole({ certFile, keyFile, clientCaFile, requireMtls }: TlsFiles): void {
+function requireWhole({ caFile, certFile, keyFile, clientCaFile, requireMtls }: TlsFiles): void {
   if ((certFile === undefined) !== (keyFile === undefined)) {
     const [there, missing] = certFile === undefined ? ["key_file", "cert_file"] : ["cert_file", "key_file"];
     throw invalid(`[security].${there} is set and ${missing} is not`, "Set both, or neither");
   }
-  if (requireMtls && clientCaFile === undefined) {
-    throw invalid(
-      "[security].require_mtls is true and client_ca_file is not set",
-      "Set client_ca_file to the CA of your clients",
-    );
+  if (requireMtls && clientCaFile === undefined && caFile === undefined) {
+    throw invalid("[security].require_mtls is true and no CA is named", "Set client_ca_file to the CA of your clients");
   }
-  if (clientCaFile !== undefined && certFile === undefined) {
+  if ((requireMtls || clientCaFile !== undefined) && certFile === undefined) {
+    const key = requireMtls ? "require_mtls" : "client_ca_file";
     throw invalid(
-      "[security].client_ca_file is set and cert_file is not: clients are only asked for certificates over TLS",
+      `[security].${key} is set and cert_file is not: clients are only asked for certificates over TLS`,
       "Set cert_file and key_file",
     );
   }

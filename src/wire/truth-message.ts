@@ -1,6 +1,12 @@
 import { create } from "@bufbuild/protobuf";
 import { KV_ALARM_CODES, type KvAlarmCode, type KvCanonicity, type KvSourceStatus } from "../core/kv-status.ts";
-import { AlarmSchema, type Canonicity, CanonicitySchema, type Source, TruthWindowSchema } from "./gen/cgn/kv/v1/kv_pb.ts";
+import {
+  AlarmSchema,
+  type Canonicity,
+  CanonicitySchema,
+  type Source,
+  TruthWindowSchema,
+} from "./gen/cgn/kv/v1/kv_pb.ts";
 
 type Truth = Pick<KvSourceStatus, "canonicity" | "truth" | "alarms">;
 

@@ -1,8 +1,16 @@
-import { create } from "@bufbuild/protobuf";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { ENGINE_KINDS, ROLES } from "../core/engine-kind.ts";
 import { CgnError } from "../core/errors.ts";
 import { nodeId, workerId } from "../core/ids.ts";
-import type { KvSource, SlotRules, TokenizerSource, WorkerInfo, WorkerState, WorkerTraits } from "../core/worker.ts";
+import type {
+  KvSource,
+  SlotRules,
+  SourceOrigin,
+  TokenizerSource,
+  WorkerInfo,
+  WorkerState,
+  WorkerTraits,
+} from "../core/worker.ts";
 import {
   type SlotRules as SlotRulesMessage,
   SlotRulesSchema,
@@ -11,6 +19,7 @@ import {
 } from "./gen/cgn/kv/v1/kv_pb.ts";
 
 const STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down", "unloaded", "asleep"];
+const ORIGINS: readonly SourceOrigin[] = ["configuration", "agent", "engine"];
 /** Far above what a server has: each costs memory here. */
 const MAX_SLOTS = 4096;
 /** Traits that are texts go as `NAME=` and the text. */
@@ -43,7 +52,13 @@ export function workerToMessage(worker: WorkerInfo): Worker {
     blockTokens: worker.blockTokens ?? 0,
     source: kv.type,
     ...(kv.type === "events"
-      ? { eventsEndpoint: kv.endpoint, replayEndpoint: kv.replay ?? "", topic: kv.topic, dpRank: kv.dpRank }
+      ? {
+          eventsEndpoint: kv.endpoint,
+          replayEndpoint: kv.replay ?? "",
+          topic: kv.topic,
+          dpRank: kv.dpRank,
+          sourceOrigin: kv.origin ?? "",
+        }
       : {
           dpRank: worker.rank?.index ?? 0,
           historyEntries: kv.entries,
@@ -104,6 +119,7 @@ function kvOf(message: Worker): KvSource {
     ...(message.replayEndpoint === "" ? {} : { replay: message.replayEndpoint }),
     topic: message.topic,
     dpRank: message.dpRank,
+    ...(message.sourceOrigin === "" ? {} : { origin: oneOf(ORIGINS, "source_origin", message.sourceOrigin) }),
   };
 }
 
@@ -156,4 +172,14 @@ function invalid(field: string, text: string, right: string): CgnError {
   return new CgnError("REQUEST_INVALID", `Cannot read worker: ${field} is "${text}". Send ${right}`, {
     field,
   }) as CgnError;
+}
+
+/** A worker as bytes, for files. */
+export function workerToBytes(worker: WorkerInfo): Uint8Array {
+  return toBinary(WorkerSchema, workerToMessage(worker));
+}
+
+/** @throws CgnError REQUEST_INVALID, or Error for bytes that are no message */
+export function workerFromBytes(bytes: Uint8Array): WorkerInfo {
+  return workerFromMessage(fromBinary(WorkerSchema, bytes));
 }

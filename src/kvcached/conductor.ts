@@ -1,0 +1,144 @@
+import { z } from "zod";
+import { CgnError, CODES, isCgnError, toCgnError } from "../core/errors.ts";
+import type { Tier } from "../core/kv-event.ts";
+import { rootKey, type WorkerMatch } from "../core/prefix-knowledge.ts";
+import type { WorkerInfo } from "../core/worker.ts";
+import type { WireRequest, WireResponse } from "../wire/listen.ts";
+import type { Kvcached } from "./service.ts";
+
+/** Largest body: some 2 million token ids. */
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
+/** cgn keeps no tenants apart by name: what must not be shared has a salt. */
+const TENANT = "default";
+
+const querySchema = z.object({
+  model: z.string(),
+  token_ids: z.array(
+    z
+      .int()
+      .min(0)
+      .max(2 ** 32 - 1),
+  ),
+  lora_name: z.string().nullish(),
+  cache_salt: z.union([z.string(), z.number()]).nullish(),
+  tenant_id: z.union([z.string(), z.number()]).nullish(),
+  instance_id: z.string().nullish(),
+  block_size: z.int().min(1).nullish(),
+});
+
+export type ConductorQuery = z.infer<typeof querySchema>;
+
+/** What one engine holds of a prompt, in tokens. */
+export interface ConductorHits {
+  /** The most among its data-parallel ranks. */
+  longest_matched: number;
+  GPU: number;
+  CPU: number;
+  DISK: number;
+  /** By data-parallel rank. */
+  readonly DP: Record<string, number>;
+}
+
+export type ConductorAnswer = Readonly<Record<string, Readonly<Record<string, ConductorHits>>>>;
+
+const MEDIA: Readonly<Record<Tier, "GPU" | "CPU" | "DISK">> = {
+  device: "GPU",
+  host: "CPU",
+  disk: "DISK",
+  shared: "DISK",
+};
+
+/**
+ * Answer `POST /query` as Mooncake Conductor's indexer does (its "Indexer API" page, October 2026), so that gateways that ask it can
+ * ask kvcached. Tokens stand under the slowest medium that the matched prefix needs; a shorter part of it that lies in a
+ * faster one is not told apart. What is matched is what the engine will report as cached: it always computes a prompt's last token.
+ * @throws CgnError REQUEST_INVALID, DEPENDENCY_UNREACHABLE when the model's vocabulary is not known (yet)
+ */
+export function conductorQuery(service: Kvcached, query: ConductorQuery): ConductorAnswer {
+  const tenant = String(query.tenant_id ?? TENANT);
+  const workers = new Map(service.workers().map((info) => [info.id, info]));
+  const prompt = service.decodePrompt(query.model, query.token_ids);
+  if (prompt === undefined) {
+    if (![...workers.values()].some(({ models }) => models.includes(query.model))) return { [tenant]: {} };
+    const why = "its vocabulary is not known, or lacks one of the token ids. Look at cgn kv sources";
+    throw new CgnError("DEPENDENCY_UNREACHABLE", `Cannot match token ids of "${query.model}": ${why}`, {});
+  }
+  const root = rootKey(query.lora_name ?? "", String(query.cache_salt ?? ""));
+  const hits: Record<string, ConductorHits> = {};
+  for (const match of service.match({ model: query.model, root, prompt })) {
+    const info = workers.get(match.worker);
+    if (info === undefined || !isAsked(info, query)) continue;
+    add(hits, info, match);
+  }
+  return { [tenant]: hits };
+}
+
+/** Id without the rank. */
+const instanceOf = ({ id, rank }: WorkerInfo): string => (rank === undefined ? id : id.replace(/#dp\d+$/, ""));
+
+function isAsked(info: WorkerInfo, { instance_id, block_size }: ConductorQuery): boolean {
+  if (instance_id != null && instance_id !== instanceOf(info)) return false;
+  return block_size == null || info.blockTokens === undefined || info.blockTokens === block_size;
+}
+
+function add(hits: Record<string, ConductorHits>, info: WorkerInfo, { tokens, tier }: WorkerMatch): void {
+  const hit = (hits[instanceOf(info)] ??= { longest_matched: 0, GPU: 0, DP: {}, CPU: 0, DISK: 0 });
+  const medium = MEDIA[tier];
+  hit.longest_matched = Math.max(hit.longest_matched, tokens);
+  hit[medium] = Math.max(hit[medium], tokens);
+  const rank = String(info.rank?.index ?? 0);
+  hit.DP[rank] = Math.max(hit.DP[rank] ?? 0, tokens);
+}
+
+/** Serve it beside the RPCs; false for other paths. */
+export function conductorRoute(service: Kvcached): (req: WireRequest, res: WireResponse) => boolean {
+  return (req, res) => {
+    if (req.url !== "/query" || req.method !== "POST") return false;
+    readJson(req)
+      .then((body) => conductorQuery(service, parsed(body)))
+      .then(
+        (answer) => reply(res, 200, answer),
+        (error: unknown) => {
+          const known = isCgnError(error) ? error : toCgnError(error);
+          const status = CODES[known.code].http;
+          reply(res, status, { error: { code: known.code.toLowerCase(), message: known.message } });
+        },
+      );
+    return true;
+  };
+}
+
+function parsed(body: unknown): ConductorQuery {
+  const result = querySchema.safeParse(body);
+  if (result.success) return result.data;
+  const [issue] = result.error.issues;
+  const message = `Cannot read the query: ${issue?.path.join(".") || "the body"}: ${issue?.message}. Send {"model", "token_ids"}`;
+  throw new CgnError("REQUEST_INVALID", message, { param: issue?.path.join(".") });
+}
+
+async function readJson(req: WireRequest): Promise<unknown> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const part of req as AsyncIterable<Buffer>) {
+    size += part.length;
+    if (size > MAX_BODY_BYTES) {
+      const message = `Cannot read the query: it is larger than ${MAX_BODY_BYTES} bytes. Send fewer token ids`;
+      throw new CgnError("REQUEST_TOO_LARGE", message, {});
+    }
+    parts.push(part);
+  }
+  try {
+    return JSON.parse(Buffer.concat(parts).toString("utf8"));
+  } catch {
+    throw new CgnError("REQUEST_INVALID", 'Cannot read the query: it is no JSON. Send {"model", "token_ids"}', {});
+  }
+}
+
+function reply(res: WireResponse, status: number, body: unknown): void {
+  if (res.headersSent || res.destroyed) return;
+  const bytes = Buffer.from(JSON.stringify(body));
+  const headers = { "content-type": "application/json", "content-length": bytes.length };
+  // The two kinds of responses differ in types that do not matter here.
+  (res as { writeHead(status: number, headers: object): unknown }).writeHead(status, headers);
+  (res as { end(bytes: Uint8Array): unknown }).end(bytes);
+}
