@@ -1,8 +1,8 @@
 import { excludes, type SwapGroup } from "../core/swap-rules.ts";
 import { GIB } from "../core/units.ts";
 import type { Section } from "./config-schema.ts";
+import { isTable } from "./layers.ts";
 import { isWritten, type LoadContext, placeText, report } from "./load-context.ts";
-import { hasSwap } from "./on-demand.ts";
 import { nearest } from "./problems.ts";
 import type { EngineOnDemand, EngineSettings, SwapSettings } from "./settings.ts";
 
@@ -67,6 +67,9 @@ function warnAlways(ctx: LoadContext, engine: EngineSettings): void {
     remedy: keys[0] === undefined ? "Take it out of its swap group" : `Remove ${keys.join(" and ")}`,
   });
 }
+
+/** With a `[swap]` section models that share a GPU take turns; without one that is a mistake, which is told elsewhere. */
+const hasSwap = (ctx: LoadContext): boolean => isTable(ctx.layers.tree.swap);
 
 /** Two models on one GPU take turns; two engines of one model there were meant so. */
 function sharesGpu(a: EngineSettings, b: EngineSettings): boolean {
