@@ -1,10 +1,12 @@
 import { configJsonSchemaText } from "../config/json-schema.ts";
 import { configReferenceMarkdown } from "../config/reference.ts";
+import { ENGINES } from "../engines/registry.ts";
 import { tableRows } from "../engines/table.ts";
 import { metricsMarkdown } from "../telemetry/metrics.ts";
 import { cliReferenceMarkdown } from "./cli-reference.ts";
 import { COMMANDS } from "./commands.ts";
 import { tableMarkdown } from "./table.ts";
+import { versionsMarkdown } from "./versions-document.ts";
 
 /** A file in the repository that is written from the code. */
 export interface GeneratedFile {
@@ -30,5 +32,6 @@ export const GENERATED: readonly GeneratedFile[] = [
   { path: "docs/configuration.md", content: () => configReferenceMarkdown() },
   { path: "docs/metrics.md", content: () => metricsMarkdown() },
   { path: "docs/table.md", content: () => tableDocument() },
+  { path: "docs/versions.md", content: () => versionsMarkdown(ENGINES) },
   { path: "docs/cli.md", content: () => cliReferenceMarkdown(COMMANDS) },
 ];
