@@ -18,7 +18,7 @@ export const kvSourcesCommand: Command = {
       const rows = sources.map((s) => [
         s.worker,
         s.model,
-        s.type,
+        s.origin === undefined ? s.type : `${s.type} (${s.origin})`,
         s.state,
         String(s.blocksStored - s.blocksRemoved),
         `${s.predictedTokens}/${s.reportedTokens}`,

@@ -154,6 +154,7 @@ ${MODELS}`;
       endpoint: "tcp://10.0.0.9:5557",
       topic: "",
       dpRank: 0,
+      origin: "configuration",
     });
     expect(problems('[engine]\nkind = "openai_compat"\nurl = "http://h:1"\nspawn = true\n')[0]).toContain(
       "cgn cannot start it",

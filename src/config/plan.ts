@@ -96,7 +96,7 @@ export function announceEngine(settings: EngineSettings, engine: Engine = findEn
     ...(settings.blockTokens === undefined ? {} : { blockTokens: settings.blockTokens }),
     kv:
       kvEvents !== undefined
-        ? { type: "events", topic: "", dpRank: 0, ...kvEvents }
+        ? { type: "events", topic: "", dpRank: 0, ...kvEvents, origin: "configuration" }
         : said.kv.type === "history"
           ? said.kv
           : { type: "history", entries: ADOPTED_HISTORY },

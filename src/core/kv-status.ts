@@ -26,6 +26,8 @@ export interface KvSourceStatus {
   readonly reportedTokens: number;
   /** `unknown`, `equal`, or what differs: the finding of the parity probe. */
   readonly parity: string;
+  /** Who says where its events are: `configuration`, `agent` or `engine`; absent for history, or when nobody told. */
+  readonly origin?: string;
   /** The check of generated tokens; undefined for history. */
   readonly canonicity?: KvCanonicity;
   /** How good predictions were lately, the shortest stretch first. */

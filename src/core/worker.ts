@@ -43,6 +43,9 @@ export interface SlotRules {
   readonly emptiesFree: boolean;
 }
 
+/** Who says where an engine publishes its KV events. */
+export type SourceOrigin = "configuration" | "agent" | "engine";
+
 /** Where knowledge about a worker's cache comes from. */
 export type KvSource =
   | {
@@ -54,6 +57,8 @@ export type KvSource =
       readonly topic: string;
       /** Data-parallel rank that this worker is; endpoints are already that rank's own. */
       readonly dpRank: number;
+      /** Who said so: the file or a flag, the agent that started it with these, or the engine when it was asked. */
+      readonly origin?: SourceOrigin;
     }
   | {
       readonly type: "history";

@@ -176,6 +176,12 @@ export interface SleepCalls {
   readonly wake: readonly EngineCall[];
 }
 
+/** The sources that an engine tells of when it is asked, one a data-parallel rank. */
+export function toldSources({ kvSources }: EngineProbe, body: string, host: string): readonly KvSource[] {
+  const sources = kvSources?.parse(body, host) ?? [];
+  return sources.map((source) => (source.type === "events" ? { ...source, origin: "engine" } : source));
+}
+
 /** What may be known of a running engine from its launch. */
 export interface Announcement {
   readonly blockTokens?: number;

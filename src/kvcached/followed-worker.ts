@@ -79,6 +79,8 @@ export class FollowedWorker {
   #failure = "";
   /** Something odd that does not stop the source. */
   #note = "";
+  /** What the decoder last said of a payload that it did not understand. */
+  #unread = "";
   #parity = "unknown";
   /** How its prompts differ from ours, by the parity probe; "" when they do not. */
   #differs = "";
@@ -207,7 +209,7 @@ export class FollowedWorker {
       model: info.models[0] ?? "",
       type: info.kv.type,
       state,
-      detail: [this.#failure, this.#note, zmq?.detail ?? idle].find((text) => text !== "") ?? "",
+      detail: [this.#failure, this.#note, this.#said(zmq) ?? idle].find((text) => text !== "") ?? "",
       events: this.#counts.events,
       blocksStored: this.#counts.stored,
       blocksRemoved: this.#counts.removed,
@@ -218,7 +220,14 @@ export class FollowedWorker {
       predictedTokens: this.#counts.predicted,
       reportedTokens: this.#counts.reported,
       parity: this.#parity,
+      ...(info.kv.type === "events" && info.kv.origin !== undefined ? { origin: info.kv.origin } : {}),
     };
+  }
+
+  /** What its source says of itself, and of a failed one what the decoder said last. */
+  #said(state: SourceState | undefined): string | undefined {
+    const read = state?.at !== "failed" || this.#unread === "";
+    return read ? state?.detail : `${state.detail}. ${this.#unread}`;
   }
 
   close(): void {
@@ -291,6 +300,7 @@ export class FollowedWorker {
       changed: (state) => this.#changed(state),
       malformed: (error) => {
         const said = error instanceof Error ? error.message : String(error);
+        this.#unread = said;
         this.#log.once(`kv/malformed/${this.info.id}`).warn("KV event message not understood", { error: said });
       },
     });

@@ -1,7 +1,7 @@
 import type { EngineKind } from "../core/engine-kind.ts";
 import { nodeId, workerId } from "../core/ids.ts";
 import type { KvSource, WorkerInfo } from "../core/worker.ts";
-import type { Engine } from "../engines/engine.ts";
+import { type Engine, toldSources } from "../engines/engine.ts";
 import type { TextReply } from "../http/fetch-text.ts";
 import type { EngineSpec } from "./engine-spec.ts";
 
@@ -58,7 +58,7 @@ export async function adoptEngine(
   const blocks = await text(probe.blockTokens?.path);
   const blockTokens = blocks === undefined ? undefined : probe.blockTokens?.parse(blocks);
   const base = unknownWorker(spec);
-  const [kv, ...ranks] = spec.kv === undefined ? await toldSources(spec, engine, text) : [];
+  const [kv, ...ranks] = spec.kv === undefined ? await sourcesOf(spec, engine, text) : [];
   const told = Object.keys(spec.tokenizer).length > 0 ? undefined : await text(probe.tokenizer?.path);
   return {
     ...base,
@@ -100,13 +100,13 @@ async function identifyEngine(spec: EngineSpec, engines: readonly Engine[], ask:
 }
 
 /** One source a data-parallel rank. */
-async function toldSources(
+async function sourcesOf(
   spec: EngineSpec,
   { probe }: Engine,
   text: (path: string | undefined) => Promise<string | undefined>,
 ): Promise<readonly KvSource[]> {
   const body = await text(probe.kvSources?.path);
-  return body === undefined ? [] : (probe.kvSources?.parse(body, new URL(spec.url).hostname) ?? []);
+  return body === undefined ? [] : toldSources(probe, body, new URL(spec.url).hostname);
 }
 
 /** Clients say the spec's name, the engine wants its own where it knows only that. */

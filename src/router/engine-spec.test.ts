@@ -14,7 +14,14 @@ describe("parseEngineSpec()", () => {
       url: "http://h:1",
       kind: "vllm",
       model: "m",
-      kv: { type: "events", endpoint: "tcp://h:5557", replay: "tcp://h:5558", topic: "", dpRank: 0 },
+      kv: {
+        type: "events",
+        endpoint: "tcp://h:5557",
+        replay: "tcp://h:5558",
+        topic: "",
+        dpRank: 0,
+        origin: "configuration",
+      },
       tokenizer: { dir: "/models/m" },
     });
     expect(parseEngineSpec("http://h:1,tokenizer=bytes").tokenizer).toEqual({ bytes: true });

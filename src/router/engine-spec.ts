@@ -76,7 +76,14 @@ function eventsOf(endpoint: string | undefined, replay: string | undefined, text
       throw invalid(text, `"${each}" is no endpoint to connect to`, "Write tcp://HOST:PORT");
     }
   }
-  return { type: "events", endpoint, topic: "", dpRank: 0, ...(replay === undefined ? {} : { replay }) };
+  return {
+    type: "events",
+    endpoint,
+    topic: "",
+    dpRank: 0,
+    origin: "configuration",
+    ...(replay === undefined ? {} : { replay }),
+  };
 }
 
 function tokenizerOf(from: string | undefined): TokenizerSource {

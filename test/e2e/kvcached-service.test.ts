@@ -157,6 +157,7 @@ describe("createKvcached", () => {
     for (let i = 0; i < 40; i++) await engine.publish(Buffer.from([0xc1]));
     await until(() => source(kv)?.state === "failed");
     expect(source(kv)?.detail).toContain("most of its messages make no sense");
+    expect(source(kv)?.detail).toContain("Cannot read KV events of vLLM: the batch is no list");
     expect(held(kv)).toBe(0);
     kv.sent(ID, { model: "smol", root: "", prompt });
     expect(kv.match({ model: "smol", root: "", prompt })[0]).toMatchObject({ source: "history" });

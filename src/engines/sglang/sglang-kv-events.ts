@@ -67,6 +67,7 @@ export function eventSource(input: Input, rank = 0): KvSource {
     ...(config.replay === undefined ? {} : { replay: dialEndpoint(config.replay, host, rank) }),
     topic: config.topic,
     dpRank: rank,
+    origin: "agent",
   };
 }
 

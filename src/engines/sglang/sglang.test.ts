@@ -195,7 +195,13 @@ describe("launchSglang()", () => {
       endpoint: "tcp://127.0.0.1:7001",
       topic: "t",
       dpRank: 0,
+      origin: "agent",
     });
+    const { ranks } = sglang.announce(sampleInput(sglangSchema.parse({ extra_args: ["--dp-size", "3"] })));
+    expect(ranks?.map((rank) => rank.type === "events" && [rank.dpRank, rank.endpoint, rank.replay])).toEqual([
+      [1, "tcp://127.0.0.1:20001", "tcp://127.0.0.1:20037"],
+      [2, "tcp://127.0.0.1:20002", "tcp://127.0.0.1:20038"],
+    ]);
     expect(kv({ publisher: "null" }).type).toBe("history");
     expect(launch({ extra_args: ["--kv-events-config", '{"publisher":"null"}'] }).ports).toEqual([
       { name: "http", port: 8000 },

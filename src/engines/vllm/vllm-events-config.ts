@@ -77,6 +77,7 @@ export function eventSource(launch: VllmLaunch, rank = 0): KvSource {
     ...(events.replay === undefined ? {} : { replay: dialEndpoint(events.replay, host, rank) }),
     topic: events.topic,
     dpRank: rank,
+    origin: "agent",
   };
 }
 

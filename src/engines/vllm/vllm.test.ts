@@ -326,6 +326,15 @@ describe("vLLM's KV events flag", () => {
     expect(problemsOf(() => launch(withExtra("-dp", "17")))).toHaveLength(1);
   });
 
+  it("rankSources() gives each further data-parallel rank the next ports", () => {
+    const ranks = (...words: string[]) => vllm.announce(sampleInput(options(), withExtra(...words))).ranks;
+    expect(ranks("-dp", "3")).toMatchObject([
+      { dpRank: 1, endpoint: "tcp://127.0.0.1:20001", replay: "tcp://127.0.0.1:20037" },
+      { dpRank: 2, endpoint: "tcp://127.0.0.1:20002", replay: "tcp://127.0.0.1:20038" },
+    ]);
+    expect(ranks()).toBeUndefined();
+  });
+
   it("eventSource() follows what the user wrote, as JSON or dotted", () => {
     const own = JSON.stringify({
       enable_kv_cache_events: true,
@@ -339,6 +348,7 @@ describe("vLLM's KV events flag", () => {
       replay: "tcp://127.0.0.1:7002",
       topic: "t",
       dpRank: 0,
+      origin: "agent",
     };
     const announced = (...words: string[]): unknown => vllm.announce(sampleInput(options(), withExtra(...words))).kv;
     expect(announced("--kv-events-config", own)).toEqual(expected);
