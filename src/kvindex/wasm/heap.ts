@@ -18,7 +18,10 @@ const LISTS: u32 = EXACT + 1 + 32;
 /** How many ranges of a shared list are tried before the next list. */
 const TRIES: u32 = 8;
 const PAGE: u32 = 65_536;
-/** Pages added at once. */
+/**
+ * Pages added at once: a quarter of what there is, and these at least. To the garbage collector each growth is a new large
+ * buffer, so there must be few. Pages not written to yet take no memory.
+ */
 const GROW_PAGES: i32 = 64;
 
 const lists: u32 = <u32>memory.data(4 * 97, 16);
@@ -86,7 +89,8 @@ function extend(units: u32): u32 {
   const have = <u64>memory.size() * <u64>PAGE;
   if (end > have) {
     const missing = <i32>((end - have + <u64>PAGE - 1) / <u64>PAGE);
-    if (memory.grow(max(missing, GROW_PAGES)) < 0 && memory.grow(missing) < 0) return 0;
+    const ahead = max(GROW_PAGES, memory.size() / 4);
+    if (memory.grow(max(missing, ahead)) < 0 && memory.grow(missing) < 0) return 0;
   }
   const at = top;
   top = <u32>end;

@@ -61,13 +61,15 @@ export function nextCursor(cursor: u32): u32 {
 
 let wanted: u32 = 0;
 let left: u32 = 0;
+let passedHome: u32 = 0;
 
 export function enterPlace(table: u32, spot: u32): void {
   const h = hashKey(spot);
   wanted = spot;
   passedTable = table;
   passed = partOf(table, h);
-  passedBucket = home(passed, h);
+  passedHome = home(passed, h);
+  passedBucket = passedHome;
   passedSlot = 0xffffffff;
   left = buckets(passed);
 }
@@ -80,7 +82,7 @@ export function nextOfPlace(): bool {
       if (((meta >> passedSlot) & 1) !== 0 && (passedValue() & PLACE_MASK) === wanted) return true;
     }
     if ((meta & 0xff00) === 0) return false;
-    passedBucket = after(passed, passedBucket);
+    passedBucket = after(passed, passedBucket, passedHome);
     passedSlot = 0xffffffff;
     left--;
   }

@@ -32,7 +32,7 @@ let hash: u64 = 0;
 export function openTable(table: u32, ofKind: u32): bool {
   const directory = alloc(1);
   if (directory === 0) return false;
-  const part = newPart(1, 0, ofKind);
+  const part = newPart(2, 0, ofKind);
   if (part === 0) {
     free(directory, 1);
     return false;
@@ -79,23 +79,30 @@ export function keepTouched(sum: u32): void {
   store<u32>(sink, sum);
 }
 
+/** Slots of a bucket that have a key: one bit each. No branch a key: what a bucket holds cannot be foreseen. */
+function slotsWith(at: u32, keys: v128, key: u64): u32 {
+  const first = i64x2.bitmask(i64x2.eq(v128.load(at), keys));
+  const second = i64x2.bitmask(i64x2.eq(v128.load(at, 16), keys));
+  return first | (second << 2) | ((load<u64>(at, 32) === key ? 1 : 0) << 4);
+}
+
 /** The value of a key, or 0. The slot is remembered for the calls below. */
 export function find(table: u32, key: u64): u32 {
   hash = hashKey(key);
   const part = partOf(table, hash);
-  let at = home(part, hash);
+  const keys = i64x2.splat(key);
+  const first = home(part, hash);
+  let at = first;
   for (let left = buckets(part); left > 0; left--) {
     const meta = load<u32>(at, META);
-    for (let used = meta & 31; used !== 0; used &= used - 1) {
-      const i = ctz<u32>(used);
-      if (load<u64>(at + 8 * i) === key) {
-        bucket = at;
-        slot = i;
-        return load<u32>(at + 4 * i, VALUES);
-      }
+    const same = slotsWith(at, keys, key) & meta & 31;
+    if (same !== 0) {
+      bucket = at;
+      slot = ctz<u32>(same);
+      return load<u32>(at + 4 * slot, VALUES);
     }
     if ((meta & 0xff00) === 0) return 0;
-    at = after(part, at);
+    at = after(part, at, first);
   }
   return 0;
 }
@@ -118,11 +125,12 @@ export function setFlag(on: bool): void {
 
 /** Put an entry where it belongs in a part that has a free slot. */
 function place(part: u32, h: u64, key: u64, value: u32, flag: u32): void {
-  let at = home(part, h);
+  const first = home(part, h);
+  let at = first;
   let meta = load<u32>(at, META);
   while ((meta & 31) === 31) {
     if ((meta & 0xff00) !== 0xff00) store<u32>(at, meta + 0x100, META);
-    at = after(part, at);
+    at = after(part, at, first);
     meta = load<u32>(at, META);
   }
   const i = ctz<u32>(~meta & 31);
@@ -174,8 +182,8 @@ function deepen(table: u32): bool {
 }
 
 function larger(count: u32): u32 {
-  // In turns by a half and by a third: 1, 2, 3, 4, 6, 8, 12, … 256, 384, 512.
-  if (count === 1) return 2;
+  // In turns by a half and by a third: 2, 4, 6, 8, 12, … 1024, 1536, 2048. All are even.
+  if (count === 2) return 4;
   return (count & (count - 1)) === 0 ? count + count / 2 : (count / 3) * 4;
 }
 
@@ -240,7 +248,8 @@ export function insertByPlace(table: u32, name: u64, value: u32): bool {
 }
 
 export function erase(table: u32, part: u32, h: u64, from: u32, i: u32): void {
-  for (let at = home(part, h); at !== from; at = after(part, at)) {
+  const first = home(part, h);
+  for (let at = first; at !== from; at = after(part, at, first)) {
     const meta = load<u32>(at, META);
     if ((meta & 0xff00) !== 0xff00) store<u32>(at, meta - 0x100, META);
   }
@@ -258,7 +267,7 @@ export function eraseFound(table: u32): void {
 
 /** An empty part need not be large. */
 function shrink(table: u32, part: u32): void {
-  const small = newPart(1, bits(part), kind(part));
+  const small = newPart(2, bits(part), kind(part));
   if (small === 0) return;
   point(table, hash, bits(part), small, small);
   freePart(part);
