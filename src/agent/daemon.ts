@@ -5,11 +5,13 @@ import type { Clock } from "../core/clock.ts";
 import { isCgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { ReloadReport } from "../core/reload-report.ts";
+import { isLoopbackHost } from "../engines/address.ts";
 import { type HttpServer, startHttpServer } from "../http/server.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { agentRoutes } from "../wire/agent-server.ts";
 import { connectKv } from "../wire/kv-client.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
+import { openTls } from "../wire/tls.ts";
 import { adminHandler } from "./admin.ts";
 import { type Agent, type AgentOptions, createAgent } from "./agent.ts";
 import { registerWithKvcached } from "./kv-registration.ts";
@@ -36,7 +38,7 @@ export interface AgentDaemonDeps extends Pick<AgentOptions, "engineOf" | "plan" 
 
 /**
  * Serve `cgn.agent.v1`, register with kvcached while it is there, and start the engines (their outcome: `agent.settled()`).
- * @throws CgnError PORT_IN_USE, CONFIG_INVALID, STORAGE_UNUSABLE; nothing is left open and no engine was started then
+ * @throws CgnError PORT_IN_USE, CONFIG_INVALID, STORAGE_UNUSABLE, TLS_INVALID; nothing is left open and no engine was started then
  */
 export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promise<AgentDaemon> {
   const { clock, log } = deps;
@@ -49,9 +51,12 @@ export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promi
     for (const each of opened.splice(0).reverse()) await each.close();
   };
   try {
+    const tls = openTls(settings.security, { clock, log });
+    opened.push({ close: async () => tls.close() });
+    if (tls.serverOptions() === undefined) warnOfClearText(settings.agent.listen, log);
     const wires: WireServer[] = [];
     for (const tcp of listenAddresses(settings)) {
-      const wire = await listenWire({ routes: agentRoutes(directory, agent.loader), tcp });
+      const wire = await listenWire({ routes: agentRoutes(directory, agent.loader), tcp, tls });
       wires.push(wire);
       opened.push(wire);
     }
@@ -77,6 +82,14 @@ export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promi
     await closeAll();
     throw error;
   }
+}
+
+function warnOfClearText({ host, port }: HostPort, log: Log): void {
+  if (isLoopbackHost(host)) return;
+  log.warn("Anyone who reaches this address can read what runs here and load or unload it: it is not encrypted", {
+    listen: `${host}:${port}`,
+    remedy: "Set cert_file, key_file and client_ca_file in [security], or listen on loopback ([agent].listen)",
+  });
 }
 
 function listenAddresses({ agent: { listen, listenGrpc } }: Settings): HostPort[] {

@@ -1,7 +1,10 @@
 import { isAbsolute, resolve } from "node:path";
+import { SILENT_LOG } from "../core/log.ts";
 import { connectKv, type KvClient } from "../wire/kv-client.ts";
+import { openTls, type WireTls } from "../wire/tls.ts";
 import { type CliContext, CONFIG_OPTIONS, type Option, type Values } from "./command.ts";
 import { loadForCommand } from "./load-config.ts";
+import { wireAddress } from "./router-knowledge.ts";
 
 /** Options of commands that ask a running kvcached. */
 export const KV_ADDRESS_OPTIONS = {
@@ -14,10 +17,20 @@ export const KV_ADDRESS_OPTIONS = {
 /** Reach the kvcached that the options name. */
 export function kvClientFor(options: Values, cli: CliContext): KvClient {
   const { url, uds } = options;
-  if (typeof url === "string") return connectKv({ address: { url }, clock: cli.clock });
+  if (typeof url === "string")
+    return connectKv({ address: wireAddress(url), clock: cli.clock, ...tlsFor(url, options, cli) });
   const path =
     typeof uds === "string" ? (isAbsolute(uds) ? uds : resolve(cli.cwd, uds)) : loadForCommand(options, cli).kv.uds;
   return connectKv({ address: { uds: path }, clock: cli.clock });
+}
+
+/** For `https:` the CA and the certificate of the configuration. */
+function tlsFor(url: string, options: Values, cli: CliContext): { readonly tls?: WireTls } {
+  if (!url.startsWith("https:")) return {};
+  const tls = openTls(loadForCommand(options, cli).security, { clock: cli.clock, log: SILENT_LOG });
+  // One question, one reading.
+  tls.close();
+  return { tls };
 }
 
 /** Columns padded to their widest cell. */

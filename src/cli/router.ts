@@ -79,6 +79,8 @@ interface FleetParts {
   /** The engines that this process watches itself: nobody else registers them with a kvcached elsewhere. */
   readonly adopted: WorkerDirectory;
   readonly tls: WireTls;
+  /** Of addresses that have our certificate. */
+  readonly scheme: "http" | "https";
   /** The agents, as those who load models; undefined: there are none. */
   readonly loader: ModelLoader | undefined;
   readonly first: Promise<void>;
@@ -107,6 +109,7 @@ function openFleet(settings: Settings, options: Values, cli: CliContext, log: Lo
     loader: loaders.length === 0 ? undefined : allLoaders(loaders),
     adopted,
     tls,
+    scheme,
     first: watch.first,
     close() {
       tls.close();
@@ -149,6 +152,7 @@ async function runUntilStopped(
     directory: parts.directory,
     knowledge: knowledge.prefixes,
     renderers: templates,
+    tls: parts.tls,
     clock,
     log,
     metrics,
@@ -160,7 +164,7 @@ async function runUntilStopped(
     await parts.first;
     const { address, adminAddress } = router;
     cli.err(
-      `Router listens on http://${hostPort(address.host, address.port)}, admin on http://${hostPort(adminAddress.host, adminAddress.port)}`,
+      `Router listens on ${parts.scheme}://${hostPort(address.host, address.port)}, admin on http://${hostPort(adminAddress.host, adminAddress.port)}`,
     );
     await stopped(signal);
     cli.err("Draining");

@@ -7,12 +7,14 @@ import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { Log } from "../core/log.ts";
 import { RELOAD_PATH, type ReloadReport } from "../core/reload-report.ts";
+import { kvHttpRoutes } from "../kvcached/kv-http.ts";
 import { createKvcached, type Kvcached } from "../kvcached/service.ts";
 import { createRouter, type Router } from "../router/create-router.ts";
 import { createModelTemplates } from "../router/model-templates.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { kvRoutes } from "../wire/kv-server.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
+import { openTls } from "../wire/tls.ts";
 import { requireEngines } from "./require-engines.ts";
 
 /** Agent, kvcached and router in one process, joined by the contracts in `core`. */
@@ -20,6 +22,8 @@ export interface Stack {
   readonly agent: Agent;
   readonly kvcached: Kvcached;
   readonly router: Router;
+  /** Of the front door. */
+  readonly scheme: "http" | "https";
   /** Requests end within the drain grace, then the engines are stopped, then everything is closed. */
   stop(): Promise<void>;
 }
@@ -45,6 +49,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     (settings.folders ?? []).map(({ key }) => key),
   );
   warnOfStateBackend(settings, log);
+  const tls = openTls(settings.security, { clock, log });
   const directory = createMemoryDirectory();
   const metrics = createMetrics();
   let agentOf: Agent | undefined;
@@ -64,6 +69,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     directory,
     knowledge: kvcached,
     renderers: templates,
+    tls,
     clock,
     log,
     metrics,
@@ -82,6 +88,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
   const close = async (): Promise<void> => {
     await router.close();
     await wire?.close();
+    tls.close();
     unfollow();
     kvcached.close();
   };
@@ -100,6 +107,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
       agent,
       kvcached,
       router,
+      scheme: tls.serverOptions() === undefined ? "http" : "https",
       async stop() {
         await router.drain(settings.agent.drainGraceMs);
         await agent.stop();
@@ -115,7 +123,8 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
 /** `cgn kv …` reaches the index by its Unix socket. A second stack on the host goes without, and says so. */
 async function serveIndex(settings: Settings, kvcached: Kvcached, log: Log): Promise<WireServer | undefined> {
   try {
-    return await listenWire({ routes: kvRoutes(kvcached), uds: settings.kv.uds });
+    const http = kvHttpRoutes(kvcached, undefined);
+    return await listenWire({ routes: kvRoutes(kvcached), uds: settings.kv.uds, http });
   } catch (e) {
     const why = e instanceof Error ? e.message : String(e);
     log.warn("The prefix index is not reachable from other processes (cgn kv …)", { why });

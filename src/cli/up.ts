@@ -66,6 +66,6 @@ export const upCommand: Command = {
 function sayHow(engines: readonly EngineStatus[], stack: Stack, cli: Pick<CliContext, "err">): void {
   for (const { worker } of engines) cli.err(`  ${worker.id}  ${worker.state}  ${worker.url}  ${worker.reason}`);
   const { address, adminAddress } = stack.router;
-  const at = `http://${hostPort(address.host, address.port)}`;
+  const at = `${stack.scheme}://${hostPort(address.host, address.port)}`;
   cli.err(`Endpoint ${at}/v1, admin http://${hostPort(adminAddress.host, adminAddress.port)}. Ctrl-C ends`);
 }

@@ -70,7 +70,7 @@ describe("loadConfig() with files of the original system", () => {
   });
 
   it("loadConfig() loads a kvcached's file with one warning for the block store", () => {
-    expect(warned("kvcached.toml")).toEqual(["cluster", "kv.ssd_dir", "security"]);
+    expect(warned("kvcached.toml")).toEqual(["cluster", "kv.ssd_dir"]);
     expect(load("kvcached.toml").problems.map(formatProblem).slice(1, 2)).toEqual([
       "kvcached.toml:9:11: warning: kv.ssd_dir: cgn stores and carries no KV bytes, the engines' connectors do; ssd_dir, ssd_gib, transport, quic_listen do nothing; " +
         "ram_gib caps the prefix index only (index_gib says the same without this warning). Set [engine].kv_offload in the agent's file, and with it " +

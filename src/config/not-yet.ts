@@ -42,12 +42,6 @@ export const NOT_YET: readonly Unsupported[] = [
     remedy: "Let the router listen on loopback behind a proxy that checks them",
   },
   {
-    path: ["security"],
-    asks: (value) => isTable(value) && Object.values(value).some((each) => each === true || typeof each === "string"),
-    problem: "this version of cgn speaks no TLS: the certificates are not used, and nothing is encrypted",
-    remedy: "Let daemons listen on loopback or a private network, behind a proxy that ends TLS",
-  },
-  {
     path: ["router", "rate_limit"],
     asks: (value) =>
       isTable(value) && (value.enabled === true || (value.enabled === undefined && value.rps !== undefined)),

@@ -1,14 +1,25 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import type { SecureContextOptions, TLSSocket } from "node:tls";
 import { CgnError, toCgnError } from "../core/errors.ts";
 import { answerAndCut, answerBrokenRequest } from "./broken-request.ts";
 import { errorBody, sendError, sendJson } from "./error-body.ts";
+
+/** Certificates of a server, as they are now. `requestCert`: clients are asked for one; `required`: and refused without. */
+export interface HttpTls {
+  /** Undefined: there is none, it speaks clear text. */
+  serverOptions(): (SecureContextOptions & { readonly requestCert: boolean; readonly required: boolean }) | undefined;
+  onChange(listener: () => void): () => void;
+}
 
 export interface HttpServerOptions {
   /** For messages: `router`, `admin`. */
   readonly name: string;
   readonly listen: { readonly host: string; readonly port: number };
+  /** With a certificate in it, only TLS is spoken. */
+  readonly tls?: HttpTls | undefined;
   /** What it throws, or rejects with, is answered as an error body (500 for a bug). */
   handle(req: IncomingMessage, res: ServerResponse): void | Promise<void>;
   /** How long a client may take for its headers. Default 15 s. */
@@ -32,7 +43,7 @@ export interface HttpServer {
 }
 
 /**
- * Listen for HTTP/1.1.
+ * Listen for HTTP/1.1, over TLS where there is a certificate.
  * @throws CgnError PORT_IN_USE, or BAD_INVOCATION for an address that this host does not have or may not bind
  */
 export async function startHttpServer(options: HttpServerOptions): Promise<HttpServer> {
@@ -52,7 +63,8 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
       fail(res, e);
     }
   };
-  const server = createServer({
+  const secrets = options.tls?.serverOptions();
+  const settings = {
     headersTimeout: options.headersTimeoutMs ?? 15_000,
     requestTimeout: options.requestTimeoutMs ?? 300_000,
     // Above the idle time of usual load balancers (60 s), so that they close first.
@@ -61,7 +73,10 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     maxHeaderSize: 64 * 1024,
     // Checked here: Node's own answer has no body.
     requireHostHeader: false,
-  });
+  };
+  const server =
+    secrets === undefined ? createServer(settings) : tlsServer(secrets, settings, options.headersTimeoutMs);
+  const leaveTls = options.tls?.onChange(() => renew(server, options.tls)) ?? (() => {});
   server.on("request", handle);
   server.on("checkExpectation", (_req, res) => refuseHead(res, 417, "it expects something other than 100-continue"));
   server.on("connect", (_req, socket) => {
@@ -82,11 +97,19 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
   const sockets = new Set<Socket>();
   server.on("connection", (socket) => {
     sockets.add(socket);
-    waiting.add(socket);
+    // In TLS its handshake has a time limit of its own, and requests come on another object.
+    if (secrets === undefined) waiting.add(socket);
     socket.on("close", () => {
       sockets.delete(socket);
       waiting.delete(socket);
     });
+  });
+  server.on("secureConnection", (socket: TLSSocket) => {
+    // No certificate is an answer where none is required; a wrong one never is.
+    const shown = secrets?.requestCert === true && Object.keys(socket.getPeerCertificate()).length > 0;
+    if (shown && !socket.authorized) socket.destroy();
+    waiting.add(socket);
+    socket.on("close", () => waiting.delete(socket));
   });
   await listen(server, options);
   return {
@@ -95,9 +118,33 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     lameDuck: () => void (leaving = true),
     close(graceMs) {
       leaving = true;
+      leaveTls();
       return closeServer(server, sockets, graceMs);
     },
   };
+}
+
+function tlsServer(
+  { required, ...context }: NonNullable<ReturnType<HttpTls["serverOptions"]>>,
+  settings: object,
+  handshakeMs = 15_000,
+): TlsServer {
+  const server = createTlsServer({
+    ...settings,
+    ...context,
+    rejectUnauthorized: required,
+    handshakeTimeout: handshakeMs,
+    ALPNProtocols: ["http/1.1"],
+  });
+  // Who speaks no TLS, or cannot prove himself, is cut.
+  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  return server;
+}
+
+/** New connections get the certificate as it is now. */
+function renew(server: Server | TlsServer, tls: HttpTls | undefined): void {
+  const secrets = tls?.serverOptions();
+  if (secrets !== undefined && "setSecureContext" in server) server.setSecureContext(secrets);
 }
 
 function fail(res: ServerResponse, e: unknown): void {

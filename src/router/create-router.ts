@@ -7,7 +7,7 @@ import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
 import { declaredTooLarge } from "../http/body.ts";
 import { sendError } from "../http/error-body.ts";
-import { type HttpServer, startHttpServer } from "../http/server.ts";
+import { type HttpServer, type HttpTls, startHttpServer } from "../http/server.ts";
 import { DEFAULT_TIMEOUTS, Upstreams, type UpstreamTimeouts } from "../http/upstream.ts";
 import type { Policy } from "../routing/decision.ts";
 import { createPolicy } from "../routing/policies.ts";
@@ -40,6 +40,8 @@ export interface RouterOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly timeouts?: UpstreamTimeouts;
+  /** Certificates of the front door. The admin port speaks clear text. */
+  readonly tls?: HttpTls;
   /** Who loads models that requests wait for; without one nobody waits. */
   readonly loader?: ModelLoader;
   /** More that the admin port shows, from parts the router does not know. */
@@ -88,6 +90,7 @@ export function createRouter(options: RouterOptions): Router {
       http = await startHttpServer({
         name: "router",
         listen: settings.listenHttp,
+        tls: options.tls,
         handle: (req, res) => serve(core, accept(req, res, options.clock.now())),
         refuse(req, res) {
           const error = declaredTooLarge(req, settings.maxBodyBytes);

@@ -70,6 +70,8 @@ const STATUS: KvSourceStatus = {
   predictedTokens: 32,
   reportedTokens: 32,
   parity: "equal",
+  truth: [],
+  alarms: [],
 };
 
 const STATS: KvStats = {
