@@ -33,7 +33,7 @@ export interface BlockStored {
   readonly reachesBack?: boolean;
 }
 
-/** Blocks that the worker has, told before with their tokens, now lie in another tier too. */
+/** Blocks lie in another tier, told by their names alone (vLLM's offloading connector, unless it describes them itself). */
 export interface BlocksCopied {
   readonly type: "copied";
   readonly names: BlockNames;

@@ -55,6 +55,8 @@ export interface SourceEvidence {
   readonly mismatch: string;
 }
 
+const UNDESCRIBED = "blocks that it offloads are told without their tokens, so they are not counted there";
+
 /** Prompts believed kept by an engine whose events cannot be used. */
 const FALLBACK_ENTRIES = 32;
 
@@ -331,6 +333,8 @@ export class FollowedWorker {
     let note = this.#note;
     if (applied.undecodable > 0) {
       note = `${this.#counts.undecodable} blocks have token ids that the vocabulary lacks: is the tokenizer this model's?`;
+    } else if (applied.copied > 0) {
+      note = `${UNDESCRIBED}. Set self_describing_kv_events to true in its kv_connector_extra_config`;
     } else if (applied.blockTokens !== undefined && blockTokens !== undefined && applied.blockTokens !== blockTokens) {
       note = `block size differs: announced ${blockTokens} tokens, events say ${applied.blockTokens}, which is used`;
     }

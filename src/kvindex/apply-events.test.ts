@@ -147,6 +147,18 @@ describe("applyEvents()", () => {
     expect(apply({ ...stored("ab", 51, { ...chunk, blockTokens: 2 }), names: [51n] })).toMatchObject({ otherSizes: 1 });
   });
 
+  it("applyEvents() counts blocks that a tier is told of by name alone, until it is told with tokens", () => {
+    const { apply, tokens } = setUp();
+    const copied = { type: "copied", names: [1n], tier: "host", group: 0 } as const;
+    apply(stored("abcd", 1));
+    expect(apply(copied)).toMatchObject({ copied: 1 });
+    apply({ type: "removed", names: [1n], tier: "device", group: 0 });
+    expect(tokens("abcde")).toBe(0);
+    apply(stored("abcd", 1, { tier: "host" }));
+    expect(apply(copied)).toMatchObject({ copied: 0 });
+    expect(tokens("abcde")).toBe(4);
+  });
+
   it("applyEvents() takes the device's block size, also when a connector spoke first", () => {
     const { apply, tokens } = setUp();
     const chunk = { tier: "host", group: undefined, blockTokens: 8 } as const;

@@ -1,4 +1,4 @@
-import type { BlockNames, BlockStored, KvEventBatch, Tier } from "../core/kv-event.ts";
+import type { BlockStored, KvEventBatch } from "../core/kv-event.ts";
 import { rootKey } from "../core/prefix-knowledge.ts";
 import { EventShape } from "./event-shape.ts";
 import type { PrefixIndex, StoredBlocks, WorkerSlot } from "./prefix-index.ts";
@@ -7,8 +7,6 @@ import type { PrefixIndex, StoredBlocks, WorkerSlot } from "./prefix-index.ts";
 export interface EventSink extends Pick<PrefixIndex, "remove" | "clearWorker"> {
   /** As `PrefixIndex.store()`; `tokenIds` ([n × blockTokens]) are what `blocks.bytes` were decoded from. */
   store(slot: WorkerSlot, blocks: StoredBlocks, tokenIds: Uint32Array): boolean;
-  /** Blocks that are held lie in another tier too; names not held are ignored. Without it such words are passed over. */
-  copy?(slot: WorkerSlot, names: BlockNames, tier: Tier): void;
 }
 
 /** Token ids of whole blocks as bytes: `ends[i]` is where block i ends in `bytes`. */
@@ -37,6 +35,8 @@ export interface Applied {
   otherGroups: number;
   /** Blocks of a size that does not fit the worker's, not counted. */
   otherSizes: number;
+  /** Blocks told to lie in another tier by name alone, of which nothing else is told: an index cannot place them there. */
+  copied: number;
   /** Tokens a block, as the last store said; undefined when there was none. */
   blockTokens: number | undefined;
 }
@@ -63,6 +63,7 @@ export function applyEvents(
     undecodable: 0,
     otherGroups: 0,
     otherSizes: 0,
+    copied: 0,
     blockTokens: undefined,
   };
   for (const event of batch.events) {
@@ -77,7 +78,7 @@ export function applyEvents(
       index.remove(slot, shape.removed(event.names, event.tier), event.tier);
       applied.removed += event.names.length;
     } else {
-      index.copy?.(slot, event.names, event.tier);
+      if (!shape.describes(event.tier)) applied.copied += event.names.length;
     }
   }
   return applied;

@@ -45,6 +45,8 @@ export class EventShape {
   #reach = 0;
   readonly #sizes = new Map<number, number>();
   #align = 1;
+  /** Tiers of which blocks were told with their tokens, a bit each. */
+  #described = 0;
   /** Blocks to a chunk, the most seen a tier. */
   readonly #chunks: Uint32Array = new Uint32Array(TIERS.length);
 
@@ -61,6 +63,7 @@ export class EventShape {
     this.#reach = 0;
     this.#sizes.clear();
     this.#align = 1;
+    this.#described = 0;
     this.#chunks.fill(0);
   }
 
@@ -91,6 +94,11 @@ export class EventShape {
     return this.#align;
   }
 
+  /** Were blocks of this tier told with their tokens? Names alone are then of blocks that cannot count anyway. */
+  describes(tier: Tier): boolean {
+    return (this.#described & (1 << tierRank(tier))) !== 0;
+  }
+
   /** Do names of this group count? Told of a removal or a copy. */
   counts(group: number | undefined): boolean {
     return group === undefined || this.#group === undefined || group === this.#group;
@@ -98,6 +106,7 @@ export class EventShape {
 
   /** Does a store's group count? `anew`: it is a better bound than the one so far, whose blocks are to be forgotten. */
   take({ group, reachesBack, blockTokens, tier }: BlockStored): "yes" | "no" | "anew" {
+    this.#described |= 1 << tierRank(tier);
     if (group === undefined) return "yes";
     if (tier === "device") this.#noteSize(group, blockTokens);
     const reach = reachesBack === undefined ? 1 : reachesBack ? 2 : 0;

@@ -8,7 +8,11 @@ import { mlxVariants } from "./mlx-variants.ts";
 import { mlxNeeds } from "./requirements.ts";
 import { MLX_VERSIONS } from "./versions.ts";
 
-/** `--prompt-cache-size` where it is not written (mlx-lm 0.32.2). */
+/**
+ * `--prompt-cache-size` where it is not written. The cache drops what was put in first, whatever was used since, and an answered
+ * prompt takes the place of its own beginnings: what a history of so many prompts does (`LRUPromptCache`, models/cache.py,
+ * mlx-lm 0.32.2). `--prompt-cache-bytes` may make it less, which the reported cached tokens show.
+ */
 const PROMPT_CACHES = 10;
 
 /** Apple's MLX: `python -m mlx_lm server`. Facts of mlx-lm 0.32.2. */
