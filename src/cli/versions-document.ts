@@ -4,12 +4,12 @@ import type { Engine } from "../engines/engine.ts";
 export function versionsMarkdown(engines: readonly Engine[]): string {
   const sections = engines.flatMap(({ kind, versions }) => {
     if (versions === undefined) return [];
-    const { range, newest, checked, changes } = versions;
+    const { range, newest, changes } = versions;
     const list = changes.map(({ since, what }) => `| ${since} | ${what} |`);
     return [
       `## ${kind}`,
       "",
-      `Rendered for \`${range}\`; ${newest} where nothing is known of what is installed. Asked with its own parser: ${checked.join(", ")}.`,
+      `Rendered for \`${range}\`; ${newest} where nothing is known of what is installed.`,
       ...(list.length === 0 ? [] : ["", "| since | what differs |", "| --- | --- |", ...list]),
       "",
     ];
@@ -24,5 +24,6 @@ const HEAD = [
   "installed engine for its version: the metadata of its own Python, without importing it, and kept until the program or its packages",
   "change. `--engine-version 0.32.0` (or `vllm=0.32.0`) renders for another one, and `--no-detect` for the newest that is known, so that",
   "a command does not depend on what this host has. `cgn render --explain` says which version it was. A version out of the range warns.",
+  "Which versions took the commands themselves is in [verified.md](verified.md).",
   "",
 ];

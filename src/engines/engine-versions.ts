@@ -2,7 +2,7 @@ import type { PlanReason, PlanWarning } from "../core/launch-plan.ts";
 import { compareVersions, inRange, isVersion } from "../core/version.ts";
 
 /**
- * Versions of an engine that its launch knows. The one source of the ranges in docs, warnings and preflight: each engine's
+ * Versions of an engine that its launch knows. Which of them real programs took is in `verified-data.ts`. The one source of the ranges in docs, warnings and preflight: each engine's
  * `versions.ts`.
  */
 export interface EngineVersions {
@@ -10,8 +10,6 @@ export interface EngineVersions {
   readonly range: string;
   /** Rendered for when nothing is known of what is installed. */
   readonly newest: string;
-  /** Asked of the real program. */
-  readonly checked: readonly string[];
   /** What changed in the rendering, for the documentation. Oldest first. */
   readonly changes: readonly { readonly since: string; readonly what: string }[];
 }

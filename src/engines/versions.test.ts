@@ -25,9 +25,9 @@ const withExtra = (...extraArgs: string[]) => ({ model: { ...SAMPLE_MODEL, extra
 
 describe("versions of engines", () => {
   it.each(ENGINES.filter(({ versions }) => versions !== undefined))(
-    "$kind's newest and checked ones are in its range",
+    "$kind's newest is in its range",
     ({ versions }) => {
-      for (const each of [versions!.newest, ...versions!.checked]) expect(inRange(each, versions!.range)).toBe(true);
+      expect(inRange(versions!.newest, versions!.range)).toBe(true);
       expect(lowestOf(versions!)).toMatch(/^>=/);
     },
   );

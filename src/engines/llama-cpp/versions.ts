@@ -4,7 +4,6 @@ import type { EngineVersions } from "../engine-versions.ts";
 export const LLAMA_CPP_PYTHON_VERSIONS: EngineVersions = {
   range: ">=0.3.0",
   newest: "0.3.36",
-  checked: ["0.3.36"],
   changes: [],
 };
 
@@ -12,6 +11,5 @@ export const LLAMA_CPP_PYTHON_VERSIONS: EngineVersions = {
 export const XLLAMACPP_VERSIONS: EngineVersions = {
   range: ">=2026.1",
   newest: "2026.10.11549",
-  checked: ["2026.10.11549"],
   changes: [],
 };

@@ -4,6 +4,5 @@ import type { EngineVersions } from "../engine-versions.ts";
 export const MLX_VERSIONS: EngineVersions = {
   range: ">=0.32.0",
   newest: "0.32.2",
-  checked: ["0.32.2"],
   changes: [],
 };

@@ -9,7 +9,6 @@ import { STORAGE_BACKENDS } from "./sglang-options.ts";
 export const SGLANG_VERSIONS: EngineVersions = {
   range: ">=0.5.10 <0.6",
   newest: "0.5.23",
-  checked: ["0.5.23"],
   changes: [
     { since: "0.5.11", what: "`hicache.decode_radix` (`--disaggregation-decode-enable-radix-cache`); refused before" },
     { since: "0.5.11 to 0.5.22", what: "`hicache.storage` has more choices; those of the installed version are taken" },

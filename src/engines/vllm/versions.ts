@@ -9,7 +9,6 @@ import { type EngineVersions, renderedFor } from "../engine-versions.ts";
 export const VLLM_VERSIONS: EngineVersions = {
   range: ">=0.24.0 <0.34",
   newest: "0.33.0",
-  checked: ["0.32.0", "0.33.0"],
   changes: [
     { since: "0.18", what: "`--shutdown-timeout` is rendered; older ones have no such flag" },
     { since: "0.24", what: "KV events are maps; older ones are tagged arrays (both are read)" },
