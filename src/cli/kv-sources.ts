@@ -1,5 +1,6 @@
 import type { Command } from "./command.ts";
 import { KV_ADDRESS_OPTIONS, kvClientFor, textTable } from "./kv-address.ts";
+import { exactness, trustLines } from "./kv-trust-lines.ts";
 
 /** `cgn kv sources`: where knowledge comes from, and how good it is. */
 export const kvSourcesCommand: Command = {
@@ -22,12 +23,17 @@ export const kvSourcesCommand: Command = {
         s.state,
         String(s.blocksStored - s.blocksRemoved),
         `${s.predictedTokens}/${s.reportedTokens}`,
+        exactness(s),
         s.parity === "unknown" || s.parity === "equal" || s.parity.length < 24 ? s.parity : `${s.parity.slice(0, 23)}…`,
         s.detail,
       ]);
       cli.out(
-        textTable([["WORKER", "MODEL", "TYPE", "STATE", "BLOCKS", "PREDICTED/REPORTED", "PARITY", "DETAIL"], ...rows]),
+        textTable([
+          ["WORKER", "MODEL", "TYPE", "STATE", "BLOCKS", "PREDICTED/REPORTED", "EXACT 10 MIN", "PARITY", "DETAIL"],
+          ...rows,
+        ]),
       );
+      for (const line of trustLines(sources)) cli.out(line);
     } finally {
       client.close();
     }

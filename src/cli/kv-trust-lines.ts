@@ -1,0 +1,30 @@
+import type { KvSourceStatus } from "../core/kv-status.ts";
+
+/** How good the predictions for a worker were lately, in a few characters: exact of all requests in the last ten minutes. */
+export function exactness({ truth = [] }: KvSourceStatus): string {
+  const window = truth.find(({ seconds }) => seconds === 600);
+  if (window === undefined || window.requests === 0) return "-";
+  return `${window.exact} of ${window.requests}`;
+}
+
+/** What is to be said below the table: alarms with their remedies, and why generated tokens are not checked. */
+export function trustLines(sources: readonly KvSourceStatus[]): readonly string[] {
+  const lines: string[] = [];
+  for (const { worker, alarms = [], canonicity } of sources) {
+    for (const { code, message, forMs } of alarms) lines.push(`${worker}: ${code} for ${spoken(forMs)}: ${message}`);
+    // Said once for all workers of which the same is true.
+    const off = canonicity?.state === "off" ? canonicity.detail : "";
+    const said = `generated tokens are not checked: ${off}`;
+    if (off !== "" && !lines.includes(said)) lines.push(said);
+  }
+  return lines;
+}
+
+function spoken(ms: number): string {
+  const minutes = Math.round(ms / 60_000);
+  return minutes < 1
+    ? `${Math.round(ms / 1000)} s`
+    : minutes < 120
+      ? `${minutes} min`
+      : `${Math.round(minutes / 60)} h`;
+}
