@@ -1,16 +1,17 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { askEventSource, startCapture } from "../src/kvcached/capture.ts";
 import { type ChatTurn, createRandomChats, type RandomChatsOptions } from "./random-chats.ts";
 
 /**
- * Capture random multi-turn chats from a real vLLM on CPU, in the layout that `cgn kv verify` reads:
+ * Capture random multi-turn chats from a real vLLM (or SGLang) on CPU, in the layout that `cgn kv verify` reads:
  *
  *     node conformance/capture-chats.ts --vllm BIN --model DIR --out DIR --scenario small-cache [--lora DIR]
+ *     node conformance/capture-chats.ts --sglang PATHS --python BIN --model DIR --out DIR --scenario sglang
  *
+ * `--sglang` is the PYTHONPATH of an SGLang whose kernels are stubs (conformance/python/sglang-stubs): slow, but its own cache.
  * The model's own replies are sent back. With content: the texts are made here and by a tiny model.
  */
 
@@ -32,6 +33,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
     blocks: 120,
     chats: { open: 6, turns: 5, maxTokens: 24, salts: ["", "tenant-a", "tenant-b"], loras: ["", "", "tiny"] },
   },
+  sglang: { requests: 70, concurrency: 4, blocks: 60, chats: { open: 6, turns: 4, maxTokens: 14 } },
 };
 
 const MODEL_NAME = "smol";
@@ -45,21 +47,26 @@ async function main(): Promise<void> {
       out: { type: "string" },
       scenario: { type: "string", default: "small-cache" },
       lora: { type: "string" },
+      sglang: { type: "string" },
+      python: { type: "string" },
       seed: { type: "string", default: "1" },
       port: { type: "string", default: "18310" },
       seconds: { type: "string", default: "300" },
     },
   });
   const scenario = SCENARIOS[values.scenario];
-  if (!values.vllm || !values.model || !values.out || scenario === undefined) {
+  const { vllm, sglang, python, model, out, lora } = values;
+  if ((!vllm && !sglang) || !model || !out || scenario === undefined) {
     throw new Error(`Say --vllm BIN --model DIR --out DIR --scenario ${Object.keys(SCENARIOS).join("|")}`);
   }
   const port = Number(values.port);
-  const engine = startVllm(values.vllm, argvOf(values.model, port, scenario.blocks, values.lora), `${values.out}.log`);
+  const engine = sglang
+    ? start(python ?? "python3", sglangArgv(model, port, scenario.blocks), { PYTHONPATH: sglang }, `${out}.log`)
+    : start(vllm ?? "vllm", vllmArgv(model, port, scenario.blocks, lora), {}, `${out}.log`);
   try {
     const url = `http://127.0.0.1:${port}`;
     await ready(engine, url);
-    await record(url, join(values.out), scenario, Number(values.seed), Number(values.seconds));
+    await record(url, sglang ? "sglang" : "vllm", out, scenario, Number(values.seed), Number(values.seconds));
   } finally {
     engine.kill("SIGTERM");
     await Promise.race([new Promise((done) => engine.once("exit", done)), sleep(15_000)]);
@@ -68,7 +75,7 @@ async function main(): Promise<void> {
   }
 }
 
-function argvOf(model: string, port: number, blocks: number, lora: string | undefined): readonly string[] {
+function vllmArgv(model: string, port: number, blocks: number, lora: string | undefined): readonly string[] {
   const events = {
     enable_kv_cache_events: true,
     publisher: "zmq",
@@ -85,9 +92,26 @@ function argvOf(model: string, port: number, blocks: number, lora: string | unde
   ];
 }
 
-function startVllm(bin: string, argv: readonly string[], log: string): ChildProcess {
+function sglangArgv(model: string, port: number, blocks: number): readonly string[] {
+  const events = {
+    publisher: "zmq",
+    endpoint: `tcp://*:${port + 1}`,
+    replay_endpoint: `tcp://*:${port + 2}`,
+  };
+  return [
+    ...["-m", "sglang.launch_server", "--model-path", model, "--served-model-name", MODEL_NAME],
+    ...["--host", "127.0.0.1", "--port", String(port), "--device", "cpu", "--attention-backend", "torch_native"],
+    ...["--grammar-backend", "none", "--disable-overlap-schedule", "--sampling-backend", "pytorch"],
+    ...["--page-size", "32", "--max-total-tokens", String(32 * blocks), "--context-length", "1024"],
+    ...["--enable-cache-report", "--max-running-requests", "8", "--kv-events-config", JSON.stringify(events)],
+  ];
+}
+
+function start(bin: string, argv: readonly string[], more: Record<string, string>, log: string): ChildProcess {
   const env = {
     ...process.env,
+    ...more,
+    SGLANG_USE_CPU_ENGINE: "1",
     VLLM_CPU_KVCACHE_SPACE: "1",
     VLLM_CPU_OMP_THREADS_BIND: process.env["CPUS"] ?? "0-1",
     VLLM_NO_USAGE_STATS: "1",
@@ -103,16 +127,23 @@ function startVllm(bin: string, argv: readonly string[], log: string): ChildProc
 
 async function ready(engine: ChildProcess, url: string): Promise<void> {
   for (let i = 0; i < START_S * 2; i++) {
-    if (engine.exitCode !== null) throw new Error(`vLLM ended with ${engine.exitCode} before it was ready`);
+    if (engine.exitCode !== null) throw new Error(`the engine ended with ${engine.exitCode} before it was ready`);
     const reply = await fetch(`${url}/health`).catch(() => undefined);
     if (reply?.ok) return;
     await sleep(500);
   }
-  throw new Error(`vLLM was not ready after ${START_S} s`);
+  throw new Error(`the engine was not ready after ${START_S} s`);
 }
 
-async function record(url: string, out: string, scenario: Scenario, seed: number, seconds: number): Promise<void> {
-  const source = await askEventSource(url, "vllm");
+async function record(
+  url: string,
+  kind: "vllm" | "sglang",
+  out: string,
+  scenario: Scenario,
+  seed: number,
+  seconds: number,
+): Promise<void> {
+  const source = await askEventSource(url, kind);
   const start = performance.now();
   const clock = {
     now: () => performance.now() - start,
