@@ -14,6 +14,7 @@ export const kvMatchCommand: Command = {
   examples: [
     "cgn kv match --model m --prompt 'Once upon a time'",
     "cgn kv match --model m --chat request.json --tokenizer /models/m",
+    "cgn kv match --model m --token-ids 1,2,3",
   ],
   options: {
     model: { type: "string", value: "NAME", about: "model name as clients say it" },
@@ -21,6 +22,11 @@ export const kvMatchCommand: Command = {
     "prompt-file": { type: "string", value: "FILE", about: "the rendered prompt, from a file" },
     chat: { type: "string", value: "FILE", about: "a chat completion request, rendered with --tokenizer" },
     tokenizer: { type: "string", value: "DIR", about: "folder (or GGUF) with the chat template" },
+    "token-ids": {
+      type: "string",
+      value: "1,2,3",
+      about: "token ids instead, decoded by kvcached with the model's vocabulary",
+    },
     salt: { type: "string", value: "TEXT", about: "cache_salt of the request" },
     lora: { type: "string", value: "NAME", about: "adapter of the request" },
     ...KV_ADDRESS_OPTIONS,
@@ -28,18 +34,30 @@ export const kvMatchCommand: Command = {
   async run({ options }, cli) {
     const model = options["model"];
     if (typeof model !== "string") throw bad("--model is missing", "Say --model NAME");
-    const prompt = await promptOf(options, cli);
+    const ids = tokenIdsOf(options);
+    const prompt = ids === undefined ? await promptOf(options, cli) : undefined;
     const client = kvClientFor(options, cli);
     try {
       // A hung kvcached is an answer of nothing to a router; here it is an error.
       await client.stats();
       const root = rootKey(String(options["lora"] ?? ""), String(options["salt"] ?? ""));
-      const matches = [...(await client.match({ model, root, prompt }))].sort((a, b) => b.tokens - a.tokens);
+      const found =
+        prompt === undefined
+          ? await client.matchTokens(model, root, ids ?? [])
+          : await client.match({ model, root, prompt });
+      const matches = [...found].sort((a, b) => b.tokens - a.tokens);
       if (options["json"]) cli.out(JSON.stringify(matches));
       else if (matches.length === 0) cli.out("no worker holds any of it");
       else {
         const rows = matches.map((m) =>
-          [m.worker, m.tokens, m.blocks, `${m.bytes}/${prompt.length}`, m.tier, m.source].map(String),
+          [
+            m.worker,
+            m.tokens,
+            m.blocks,
+            prompt === undefined ? m.bytes : `${m.bytes}/${prompt.length}`,
+            m.tier,
+            m.source,
+          ].map(String),
         );
         cli.out(textTable([["WORKER", "TOKENS", "BLOCKS", "BYTES", "TIER", "SOURCE"], ...rows]));
       }
@@ -50,9 +68,18 @@ export const kvMatchCommand: Command = {
   },
 };
 
+function tokenIdsOf(options: Values): readonly number[] | undefined {
+  const text = options["tokenIds"];
+  if (typeof text !== "string") return undefined;
+  const ids = text.split(",").map((part) => (part.trim() === "" ? Number.NaN : Number(part)));
+  if (ids.every((id) => Number.isInteger(id) && id >= 0 && id < 2 ** 32)) return ids;
+  throw bad(`--token-ids "${text}" is no list of token ids`, "Write them with commas, for example 1,2,3");
+}
+
 async function promptOf(options: Values, cli: CliContext): Promise<Uint8Array> {
   const given = ["prompt", "promptFile", "chat"].filter((name) => typeof options[name] === "string");
-  if (given.length !== 1) throw bad(`${given.length} prompts are given`, "Say one of --prompt, --prompt-file, --chat");
+  if (given.length !== 1)
+    throw bad(`${given.length} prompts are given`, "Say one of --prompt, --prompt-file, --chat, --token-ids");
   if (typeof options["prompt"] === "string") return new TextEncoder().encode(options["prompt"]);
   if (typeof options["promptFile"] === "string") return readFile(resolve(cli.cwd, options["promptFile"]));
   const dir = options["tokenizer"];

@@ -25,6 +25,7 @@ export function exportKvMetrics(
   metrics: Metrics,
   stats: () => IndexStats,
   sources: () => readonly KvSourceStatus[],
+  watchers: () => number,
 ): KvMetrics {
   const seconds = metrics.histogram("cgn_kvcached_lookup_seconds");
   /** Last value of each counter that somebody else keeps. */
@@ -37,6 +38,8 @@ export function exportKvMetrics(
   const close = metrics.onScrape(() => {
     const s = stats();
     metrics.gauge("cgn_kvcached_blocks", "all").set(s.blocks);
+    for (const [tier, blocks] of Object.entries(s.blocksByTier)) metrics.gauge("cgn_kvcached_blocks", tier).set(blocks);
+    metrics.gauge("cgn_kvcached_watchers").set(watchers());
     metrics.gauge("cgn_kvcached_index_bytes").set(s.bytes);
     metrics.gauge("cgn_kvcached_index_cap_bytes").set(s.capBytes);
     metrics.gauge("cgn_kvcached_index_runs").set(s.runs);

@@ -100,7 +100,14 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const workers = new Map<WorkerId, FollowedWorker>();
   const instance = options.instance ?? randomUUID();
   const sources = (): readonly KvSourceStatus[] => [...workers.values()].map((worker) => trust.statusOf(worker));
-  const metrics = options.metrics && exportKvMetrics(options.metrics, () => index.stats(), sources);
+  const metrics =
+    options.metrics &&
+    exportKvMetrics(
+      options.metrics,
+      () => index.stats(),
+      sources,
+      () => hub.watchers().length,
+    );
   const truthMetrics = options.metrics && exportTruthMetrics(options.metrics, sources);
   /** Restored ones that nobody registered since. */
   const unclaimed = new Set<FollowedWorker>();
@@ -132,9 +139,11 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   };
   const discovery = new SourceDiscovery(asked, options.apiKey);
   const register = (registered: WorkerInfo) => {
+    const known = workers.get(registered.id);
+    // The run before found its events where nobody told of them.
+    const foundBefore = known !== undefined && unclaimed.delete(known) && isTold(registered, known.info);
+    if (foundBefore) discovery.remember(registered, known.info);
     const info = discovery.resolved(registered);
-    const known = workers.get(info.id);
-    if (known !== undefined) unclaimed.delete(known);
     if (info.state === "asleep" && known !== undefined) {
       if (info.epoch > known.info.epoch) known.slept(info);
       return;
@@ -165,6 +174,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     });
     const worker = new FollowedWorker(info, deps, { ...written, loaded, settled });
     workers.set(info.id, worker);
+    trust.follow(worker);
     unclaimed.add(worker);
     changed();
     // Once an agent said that it was emptied, or that it is another process, the rest is void.
@@ -258,6 +268,12 @@ function followDirectory(
   };
   take(directory.list());
   return directory.subscribe(take);
+}
+
+/** Is it the worker that another run knew by events, told without them? */
+function isTold(registered: WorkerInfo, known: WorkerInfo): boolean {
+  const same = registered.epoch === known.epoch && registered.url === known.url;
+  return same && registered.kv.type === "history" && known.kv.type === "events";
 }
 
 /** Is it the same process with the same cache, so that what is known of it stays good? */

@@ -54,6 +54,11 @@ export class SourceDiscovery {
     }
   }
 
+  /** Another run found this for the worker. */
+  remember(worker: WorkerInfo, { kind, kv }: Pick<WorkerInfo, "kind" | "kv">): void {
+    this.#found.set(worker.id, { key: keyOf(worker), kind, kv });
+  }
+
   forget(id: WorkerId): void {
     this.#found.delete(id);
   }

@@ -6,7 +6,7 @@ import type { Tier } from "../core/kv-event.ts";
 import type { KvSourceStatus, KvStats } from "../core/kv-status.ts";
 import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import { PrefixIndex } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { PrefixIndex, type WorkerMatch as WorkerMatchMessage } from "./gen/cgn/kv/v1/kv_pb.ts";
 import type { KvDelta } from "./kv-delta.ts";
 import { type KvNote, notesToMessage } from "./kv-note.ts";
 import { sourceFromMessage } from "./source-message.ts";
@@ -25,6 +25,8 @@ export interface WireHealth {
 /** kvcached over the network. `match`, `sent`, `unsent` and `observe` never fail: without it nothing is known, and routing goes on. */
 export interface KvClient extends PrefixKnowledge {
   match(query: MatchQuery): Promise<readonly WorkerMatch[]>;
+  /** `match` for a prompt of token ids, decoded by kvcached. @throws CgnError DEPENDENCY_UNREACHABLE */
+  matchTokens(model: string, root: string, tokenIds: readonly number[]): Promise<readonly WorkerMatch[]>;
   /** @throws CgnError DEPENDENCY_UNREACHABLE */
   register(worker: WorkerInfo): Promise<void>;
   /** @throws CgnError DEPENDENCY_UNREACHABLE */
@@ -88,14 +90,7 @@ export function connectKv(options: KvClientOptions): KvClient {
       try {
         const reply = await client.match({ ...query }, { timeoutMs: options.matchTimeoutMs ?? 250 });
         well();
-        return reply.matches.map((m) => ({
-          worker: workerId(m.worker),
-          tokens: m.tokens,
-          blocks: m.blocks,
-          bytes: m.bytes,
-          tier: m.tier as Tier,
-          source: m.source === "events" ? "events" : "history",
-        }));
+        return reply.matches.map(matchFromMessage);
       } catch (error) {
         failed(error);
         return [];
@@ -114,6 +109,11 @@ export function connectKv(options: KvClientOptions): KvClient {
     health: () => health,
     close: () => agent.destroy(),
   };
+}
+
+function matchFromMessage({ worker, tokens, blocks, bytes, tier, source }: WorkerMatchMessage): WorkerMatch {
+  const from = source === "events" ? "events" : "history";
+  return { worker: workerId(worker), tokens, blocks, bytes, tier: tier as Tier, source: from };
 }
 
 /** The calls that may fail. */
@@ -138,6 +138,10 @@ function calls(client: Client<typeof PrefixIndex>, name: string) {
     },
     async unregister(id: WorkerId) {
       await asked("unregister a worker", client.unregister({ worker: id }, options));
+    },
+    async matchTokens(model: string, root: string, tokenIds: readonly number[]) {
+      const reply = await asked("match", client.match({ model, root, tokenIds: [...tokenIds] }, options));
+      return reply.matches.map(matchFromMessage);
     },
     async sources() {
       return (await asked("list sources", client.sources({}, options))).sources.map(sourceFromMessage);
