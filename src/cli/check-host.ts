@@ -1,9 +1,12 @@
+import { adoptedHere, seedProblems } from "../config/checks/adopted-seeds.ts";
 import { type HostLaunch, hostLaunches, hostProblems } from "../config/checks/host-problems.ts";
 import type { LoadedConfig } from "../config/load.ts";
 import type { Problem } from "../core/errors.ts";
 import { findInHubCache } from "../modelfiles/hub-cache.ts";
 import { readHost } from "../process/host/read-host.ts";
 import { readLaunch } from "../process/host/read-launch.ts";
+import { variableOf } from "../process/host/running.ts";
+import { findPortHolder } from "../process/port-holder.ts";
 import type { CliContext } from "./command.ts";
 
 /** Look at this host for the engines that these files would start here, and say what keeps them from working. Starts nothing. */
@@ -14,7 +17,18 @@ export async function checkHost(files: readonly LoadedConfig[], cli: Pick<CliCon
       readLaunch(launch.needs, launch.plan, { env: environmentOf(launch, cli), findInHub: findInHubCache }),
     ),
   );
-  return hostProblems(launches, states, await readHost(launches.some(({ needs }) => needs.gpu !== undefined)));
+  const host = await readHost(launches.some(({ needs }) => needs.gpu !== undefined));
+  const adopted = adoptedHere(files, host.addresses);
+  const seeds = await Promise.all(adopted.map(({ port }) => seedAt(port)));
+  return [...hostProblems(launches, states, host), ...seedProblems(files, adopted, seeds)];
+}
+
+/** The hash seed of the process that listens on a port; undefined where another user's cannot be looked at. */
+async function seedAt(port: number): Promise<string | undefined> {
+  const holder = await findPortHolder(port);
+  // A process of which not even the path can be read tells nothing.
+  if (holder === undefined || (await variableOf(holder.pid, "PATH")) === undefined) return undefined;
+  return (await variableOf(holder.pid, "PYTHONHASHSEED")) ?? "unset";
 }
 
 /** What the engine would get: the shell's variables and the plan's over them. Secrets are not read for a check. */

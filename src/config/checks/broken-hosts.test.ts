@@ -123,6 +123,16 @@ const BROKEN: readonly Broken[] = [
     remedy: /Install it there/,
   },
   {
+    name: "the LMCache server's program that is missing",
+    toml: vllm('kv_offload = "lmcache"\n[engine.vllm.lmcache]\nmode = "mp"'),
+    launch: { missingPrograms: ["lmcache"] },
+    code: "engine-missing",
+    place: "6:14",
+    says: /"lmcache" is not there, and the launch starts it beside the engine/,
+    remedy: /Install its package/,
+    fix: /-m pip install lmcache$/,
+  },
+  {
     name: "an LMCache that is too old",
     toml: vllm('kv_offload = "lmcache"'),
     launch: withVersions({ lmcache: { version: "0.3.9" } }),

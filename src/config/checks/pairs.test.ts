@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { loadConfig } from "../load.ts";
 import { SAMPLE_HOST } from "../sample-host.ts";
+import { adoptedHere, seedProblems } from "./adopted-seeds.ts";
 import { pairProblems } from "./pair-problems.ts";
 
 let dir: string;
@@ -196,5 +197,21 @@ describe("pairProblems()", () => {
     expect(problems({ agent: loopback }, undefined).map(({ severity }) => severity)).toEqual(["warning"]);
     const etcd = 'state_backend = "etcd"\netcd_endpoints = ["http://10.0.0.9:2379"]';
     expect(problems({ agent: loopback, cluster: etcd }, undefined).map(({ severity }) => severity)).toEqual(["error"]);
+  });
+});
+
+describe("seedProblems()", () => {
+  it("finds an adopted engine of this host that was started with another hash seed", () => {
+    const adopted = 'url = "http://127.0.0.1:8009"\nspawn = false\nmodel = "m"';
+    writeFileSync(join(dir, "prefill.toml"), file("prefill", {}));
+    writeFileSync(join(dir, "decode.toml"), file("decode", { more: adopted }));
+    const files = ["prefill.toml", "decode.toml"].map((path) =>
+      loadConfig({ path, cwd: dir, env: {}, host: SAMPLE_HOST }),
+    );
+    const here = adoptedHere(files, []);
+    expect(here.map(({ port }) => port)).toEqual([8009]);
+    const said = (seed: string | undefined) => seedProblems(files, here, [seed]).map(({ code, line }) => [code, line]);
+    expect([said("unset"), said("7")]).toEqual([[["hash-seed", 16]], [["hash-seed", 16]]]);
+    expect([said("0"), said(undefined)]).toEqual([[], []]);
   });
 });

@@ -24,6 +24,7 @@ export function launchFindings(launch: CheckedLaunch, host: HostState): Finding[
   const program = programFindings(launch);
   return [
     ...program,
+    ...missingPrograms(launch),
     ...(program.some(({ severity }) => severity === "error") ? [] : packageFindings(launch)),
     ...versionFindings(launch),
     ...gpuFindings(launch, host),
@@ -52,6 +53,25 @@ function programFindings({ needs, state: { program } }: CheckedLaunch): Finding[
     return find(`"${program.unrunnable}" cannot be run by this user`, `chmod +x ${shellWord(program.unrunnable)}`);
   }
   return find(name.includes("/") ? `"${name}" is not there` : `"${name}" is not in PATH`, fix);
+}
+
+/** Programs that run beside the engine come with one of its packages. */
+function missingPrograms({ needs, state }: CheckedLaunch): Finding[] {
+  return state.missingPrograms.map((name): Finding => {
+    const what = `"${name}" is not there, and the launch starts it beside the engine`;
+    const remedy = "Install its package into the engine's own Python, and name the engine by its full path";
+    const python = state.program.python;
+    const fix =
+      python === undefined ? `pip install ${shellWord(name)}` : pipInstall(python, [name.replace(/^.*\//, "")]);
+    return {
+      code: "engine-missing",
+      severity: "error",
+      what,
+      remedy,
+      keys: ["engine.kv_offload", ...needs.programKeys],
+      fix,
+    };
+  });
 }
 
 /** pip of the engine's own environment. */

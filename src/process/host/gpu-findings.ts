@@ -77,7 +77,8 @@ function gpuMemoryFindings(needs: HostNeeds, state: LaunchState, host: HostState
     return warn(what, remedy, "nvidia-smi");
   }
   const full = own.filter((each) => each.usedBytes > each.totalBytes * (1 - gpu.memoryShare + OTHERS_SHARE));
-  if (full.length === 0 || gpu.indices === undefined) return [];
+  // What it holds itself, where it runs already, is nobody else's.
+  if (full.length === 0 || gpu.indices === undefined || state.runningPid !== undefined) return [];
   const list = full.map((each) => `GPU ${each.index} (${gib(each.usedBytes)} of ${gib(each.totalBytes)})`);
   const what = `other processes hold memory of ${list.join(", ")}, and this engine takes ${Math.round(gpu.memoryShare * 100)} %`;
   return warn(what, "End them, choose other GPUs, or lower the engine's share of memory", "nvidia-smi");

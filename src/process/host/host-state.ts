@@ -82,8 +82,12 @@ export interface LaunchState {
   /** By distribution name, those that are there. Undefined: its Python could not be asked. */
   readonly packages?: Readonly<Record<string, PackageState>>;
   readonly model?: ModelState;
-  /** Those of the plan that are taken. */
+  /** Those of the plan that are taken by others. */
   readonly ports: readonly PortState[];
+  /** The launch runs already, as this process: its ports and its memory are its own. */
+  readonly runningPid?: number;
+  /** Programs of the plan's `requires` that are not there, besides the engine's own. */
+  readonly missingPrograms: readonly string[];
   /** In the order of `HostNeeds.disks`. */
   readonly disks: readonly DiskState[];
   /** Files of the plan's `requires` that are not there, besides the model. */

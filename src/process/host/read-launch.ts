@@ -9,6 +9,7 @@ import type { DiskState, LaunchState, PortState } from "./host-state.ts";
 import { findProgram } from "./program.ts";
 import { askPackages } from "./python-packages.ts";
 import { type FindInHub, freeBytes, readModelState } from "./read-model.ts";
+import { runningLaunch } from "./running.ts";
 
 export interface LookOptions {
   /** The environment that engines get. */
@@ -23,19 +24,23 @@ export async function readLaunch(needs: HostNeeds, plan: LaunchPlan, options: Lo
   const { env, findInHub } = options;
   const program = await findProgram(needs.program, env);
   const asked = [...(needs.own === undefined ? [] : [needs.own]), ...needs.packages];
-  const [packages, model, ports, disks, missingFiles, missingFileVariables] = await Promise.all([
+  const [packages, model, taken, disks, missingFiles, missingFileVariables, missingPrograms] = await Promise.all([
     program.python === undefined || asked.length === 0 ? undefined : askPackages(program.python, asked, env),
     needs.model === undefined ? undefined : readModelState(needs.model, env, findInHub),
     takenPorts(plan, options.heldPorts),
     Promise.all(needs.disks.flatMap((disk) => foldersOf(disk, env)).map(lookAtDisk)),
     absent(filesOf(plan, needs)),
     absentVariables(needs.fileVariables, env),
+    absentPrograms(plan, needs, env),
   ]);
+  const runningPid = await runningOf(taken, plan);
   return {
     program,
     ...(packages === undefined ? {} : { packages }),
     ...(model === undefined ? {} : { model }),
-    ports,
+    ports: runningPid === undefined ? taken : [],
+    ...(runningPid === undefined ? {} : { runningPid }),
+    missingPrograms,
     disks,
     missingFiles,
     variables: setOf(needs, env),
@@ -57,6 +62,18 @@ async function absent(files: readonly string[]): Promise<string[]> {
     ),
   );
   return files.filter((_, i) => there[i] === false);
+}
+
+async function absentPrograms(plan: LaunchPlan, needs: HostNeeds, env: LookOptions["env"]): Promise<string[]> {
+  const names = plan.requires.flatMap(({ what, name }) => (what === "binary" && name !== needs.program ? [name] : []));
+  const found = await Promise.all(names.map((name) => findProgram(name, env)));
+  return names.filter((_, i) => found[i]?.path === undefined);
+}
+
+/** The HTTP port tells whether it is this engine that runs. */
+async function runningOf(taken: readonly PortState[], plan: LaunchPlan): Promise<number | undefined> {
+  const holder = taken.find(({ name }) => name === "http")?.holder;
+  return holder === undefined ? undefined : runningLaunch(holder.pid, plan.argv);
 }
 
 async function absentVariables(names: readonly string[], env: LookOptions["env"]): Promise<string[]> {

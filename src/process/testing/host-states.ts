@@ -31,6 +31,7 @@ export function goodLaunch(needs: HostNeeds): LaunchState {
       broken: [],
     },
     ports: [],
+    missingPrograms: [],
     disks: needs.disks.map(({ dir }) => ({ dir, freeBytes: 4_000 * GIB })),
     missingFiles: [],
     variables: {},
