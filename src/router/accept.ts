@@ -17,6 +17,8 @@ export interface Exchange {
   readonly startedMs: number;
   /** The client went away before its answer ended. */
   left: boolean;
+  /** How long it waited for its model to be loaded. */
+  waitedMs: number;
   /** Its answer has begun as an event stream, with nothing but comments: errors are events from here on. */
   opened: boolean;
   /** Called when it does; whoever holds the request sets what must be cut. */
@@ -47,6 +49,7 @@ export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number)
     ...endpointSpelling(read, raw),
     startedMs: nowMs,
     left: false,
+    waitedMs: 0,
     opened: false,
     onLeft: undefined,
   };

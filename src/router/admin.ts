@@ -148,6 +148,8 @@ function answerMark({ core }: AdminOptions, req: IncomingMessage, res: ServerRes
   }
   requireOperator(req, path, verb, id);
   const workers = core.fleet.mark(id, MARKS[verb]);
+  // Nobody waits for a worker that is kept out, and what is kept in again may be waited for.
+  core.waits.wake();
   if (workers === 0) {
     const known = [...new Set(core.fleet.workers().map((w) => w.node))];
     throw new CgnError(

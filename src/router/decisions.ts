@@ -32,6 +32,8 @@ export interface DecisionRecord {
   promptTokens?: number;
   /** Why the prompt was not matched, where it was not. */
   unmatched?: string;
+  /** How long it waited for its model to be loaded; absent where it did not. */
+  readonly waitedMs?: number;
   /** Microseconds from the body's last byte to the choice. */
   decisionUs?: number;
   readonly attempts: AttemptRecord[];

@@ -62,10 +62,10 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
 
 /** Render, match, and try workers until one answers or none is left. */
 async function route(core: RouterCore, exchange: Exchange, subject: Subject, request: ReadRequest): Promise<void> {
-  const startedMs = core.clock.now();
   const model = request.model ?? "";
   const pendingGroup = core.waits.ready(model, exchange, request.stream);
   const group = pendingGroup instanceof Promise ? await pendingGroup : pendingGroup;
+  const startedMs = core.clock.now();
   const pendingRenderer = core.renderers.get(group);
   const renderer = pendingRenderer instanceof Promise ? await pendingRenderer : pendingRenderer;
   const prompt = render(request, renderer, core.log);
@@ -242,6 +242,7 @@ function newRecord(core: RouterCore, exchange: Exchange, request: ReadRequest, p
     policy: core.settings.policy,
     promptBytes: prompt.length,
     ...(unmatched === undefined ? {} : { unmatched }),
+    ...(exchange.waitedMs === 0 ? {} : { waitedMs: exchange.waitedMs }),
     attempts: [],
   };
   core.decisions.add(record);

@@ -67,7 +67,7 @@ async function until(holds: () => boolean): Promise<void> {
 
 describe("a model that is loaded on demand", () => {
   it("lets requests wait, tells the agent how many, and sends them in the order in which they came", async () => {
-    const { url, directory } = await start(LONG);
+    const { url, admin, directory } = await start(LONG);
     const answers: Promise<Response>[] = [];
     for (let n = 0; n < 3; n++) {
       answers.push(post(url, false, { "x-request-id": `r${n}` }));
@@ -77,6 +77,7 @@ describe("a model that is loaded on demand", () => {
     expect(loader.said.at(-1)?.models[0]?.oldestMs).toBeGreaterThan(0);
     directory.set(worker({ state: "ready" }));
     expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect((await (await fetch(`${admin}/v1/cgn/decisions/r0`)).json()) as object).toHaveProperty("waitedMs");
     expect(engine.seen.map(({ headers }) => headers["x-request-id"])).toEqual(["r0", "r1", "r2"]);
     await until(() => loader.said.at(-1)?.workers[0]?.uses === 3 && loader.said.at(-1)?.workers[0]?.inFlight === 0);
     expect(loader.said.at(-1)).toMatchObject({ models: [], workers: [{ worker: "a", uses: 3, chosen: true }] });
@@ -173,7 +174,10 @@ describe("a model that is loaded on demand", () => {
 
   it("keeps no request for a worker that an operator drains, nor without a loader", async () => {
     const { url, admin } = await start(LONG);
+    const before = post(url, false);
+    await until(() => loader.waiting === 1);
     await fetch(`${admin}/v1/cgn/nodes/a/cordon`, { method: "POST" });
+    expect((await before).status).toBe(503);
     expect((await post(url, false)).status).toBe(503);
     await test?.router.close();
     test = await startTestRouter([worker()]);

@@ -98,6 +98,7 @@ export class WaitRoom {
     await new Promise<void>((resolve, reject) => {
       const now = this.#clock.now();
       const end = (settle: () => void): void => {
+        exchange.waitedMs += this.#clock.now() - now;
         cancelLimit();
         cancelAlive();
         exchange.onLeft = undefined;
