@@ -3,7 +3,6 @@ import { type CanonicalTools, decodeText, firstUncanonical } from "./compare-can
 import { type ChainTail, type KnownBlock, KnownBlocks } from "./known-blocks.ts";
 import { tokenBorders } from "./token-borders.ts";
 import { utf8Prefix } from "./utf8-prefix.ts";
-import type { Vocabulary } from "./vocabulary.ts";
 
 /** A chain that an engine stored. */
 export interface CheckedChain {
@@ -50,7 +49,7 @@ export class ChainChecker {
   readonly #answers: string[] = [];
 
   /** @param maxBlocks - blocks whose ids are kept, so that what comes below them can be read */
-  constructor(encoder: CanonicalEncoder, vocabulary: Pick<Vocabulary, "decode" | "token">, maxBlocks = 16_384) {
+  constructor(encoder: CanonicalEncoder, vocabulary: CanonicalTools["vocabulary"], maxBlocks = 16_384) {
     this.#tools = { encoder, vocabulary, borders: tokenBorders(encoder, vocabulary) };
     this.#blocks = new KnownBlocks(maxBlocks);
   }

@@ -6,7 +6,7 @@ import type { Vocabulary } from "./vocabulary.ts";
 /** What a comparison of ids with those of their own text needs. */
 export interface CanonicalTools {
   readonly encoder: CanonicalEncoder;
-  readonly vocabulary: Pick<Vocabulary, "decode" | "token">;
+  readonly vocabulary: Pick<Vocabulary, "decode" | "token" | "tokenLength">;
   readonly borders: TokenBorders;
 }
 
@@ -41,9 +41,12 @@ export function firstUncanonical(ids: readonly number[], tools: CanonicalTools, 
   return known === undefined && waits(ids, same, whole, text, ends, tools) ? good : same;
 }
 
+const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
+const ENCODER = new TextEncoder();
+
 /** Bytes as text; a byte order mark stays. */
 export function decodeText(bytes: Uint8Array): string {
-  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+  return DECODER.decode(bytes);
 }
 
 /** Can what follows still make tokens `from`.. canonical? */
@@ -61,12 +64,12 @@ function waits(
   }
   const start = from === 0 ? 0 : ends[from - 1]!;
   const blank = /\s*$/u.exec(text)?.[0] ?? "";
-  return new TextEncoder().encode(text).length - new TextEncoder().encode(blank).length <= start;
+  return ENCODER.encode(text).length - ENCODER.encode(blank).length <= start;
 }
 
 function tokenEnds(ids: readonly number[], vocabulary: CanonicalTools["vocabulary"]): readonly number[] {
   let end = 0;
-  return ids.map((id) => (end += vocabulary.token(id)?.length ?? 0));
+  return ids.map((id) => (end += vocabulary.tokenLength(id)));
 }
 
 /** How many tokens end at or before `valid`, the last of them between two characters. */
@@ -82,6 +85,8 @@ function wholeTokens(bytes: Uint8Array, ends: readonly number[], valid: number):
 
 function spells(ids: readonly number[], text: string, vocabulary: CanonicalTools["vocabulary"]): boolean {
   const decoded = vocabulary.decode(ids);
-  const wanted = new TextEncoder().encode(text);
-  return decoded?.length === wanted.length && wanted.every((byte, i) => decoded[i] === byte);
+  const wanted = ENCODER.encode(text);
+  if (decoded?.length !== wanted.length) return false;
+  for (let i = 0; i < wanted.length; i++) if (decoded[i] !== wanted[i]) return false;
+  return true;
 }

@@ -19,6 +19,8 @@ export interface Vocabulary {
   decodeBlocks(ids: Uint32Array, blockTokens: number): BlockBytes | undefined;
   /** The bytes of one token; undefined when there is no such id. */
   token(id: number): Uint8Array | undefined;
+  /** How many bytes that are; 0 when there is no such id. */
+  tokenLength(id: number): number;
 }
 
 /** The id is in no vocabulary entry. */
@@ -65,6 +67,11 @@ class FlatVocabulary implements Vocabulary {
 
   token(id: number): Uint8Array | undefined {
     return this.decode([id]);
+  }
+
+  tokenLength(id: number): number {
+    const length = this.#table[4 * id] ?? ABSENT;
+    return length === ABSENT ? 0 : length;
   }
 
   decode(ids: ArrayLike<number>): Uint8Array | undefined {
