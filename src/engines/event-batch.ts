@@ -146,7 +146,9 @@ class BatchReader {
     const length = this.#in.array();
     if (length < 1) throw new MsgpackError("an event is neither a map nor a list that starts with its type");
     wire.type = this.#in.text();
-    const names = wire.type === "BlockRemoved" ? this.#dialect.removed : this.#dialect.stored;
+    const { removed, stored } = this.#dialect;
+    // Of a kind that is not known, no place means anything.
+    const names = wire.type === "BlockRemoved" ? removed : wire.type === "BlockStored" ? stored : [];
     for (let i = 1; i < length; i++) {
       const rest = this.#field(wire, names[i - 1]);
       if (rest !== undefined) yield* rest;

@@ -108,7 +108,8 @@ describe("decodeVllmEvents()", () => {
     expect(one({ ...stored, lookahead_token_ids: null, new_field: [1] })).toMatchObject({
       names: BigUint64Array.of(7n),
     });
-    expect(decodeVllmEvents(encode([1, [{ type: "BlockMoved" }, ["Later", 1]]])).events).toEqual([]);
+    const unknown = [{ type: "BlockMoved" }, ["Later", 1], ["Later", [[], "x"], [1, -1]]];
+    expect(decodeVllmEvents(encode([1, unknown])).events).toEqual([]);
   });
 
   it("decodeVllmEvents() takes a store without tokens for a copy, when it is of another tier", () => {
