@@ -22,6 +22,11 @@ export class CoreArguments {
     return this.#at[id]!;
   }
 
+  /** Forget what is known of the areas: the core may have made them larger itself. */
+  forget(): void {
+    this.#room.fill(-1);
+  }
+
   /** Names, with a parent's in front. False when there is no memory. */
   putNames(names: BlockNames, parent: BlockName | undefined): boolean {
     const at = this.#area(AREA.names, 8 * (names.length + 1)) / 8;

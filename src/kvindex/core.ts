@@ -44,11 +44,13 @@ interface CoreExports {
   namesInTier(worker: CoreWorker, tier: number): number;
   uncountedOf(worker: CoreWorker): number;
   beginSave(worker: CoreWorker): number;
-  saveChunk(worker: CoreWorker, most: number): number;
+  saveStep(): number;
   savedRoots(): number;
-  endSave(worker: CoreWorker): void;
-  loadChunk(worker: CoreWorker, bytes: number, roots: number, blocks: number, stamp: number): number;
-  checkChunk(bytes: number, roots: number): number;
+  endSave(): void;
+  checkPieces(from: number, to: number, roots: number): number;
+  loadPieces(worker: CoreWorker, from: number, to: number, roots: number, stamp: number): void;
+  orphansOfLoad(): number;
+  droppedOfLoad(): number;
 }
 
 /** Areas of the core, by their numbers in wasm/areas.ts. */

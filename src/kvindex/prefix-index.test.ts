@@ -57,6 +57,7 @@ const op = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ op: fc.constant("clear" as const), worker }) },
+  { weight: 1, arbitrary: fc.record({ op: fc.constant("reload" as const), worker }) },
   { weight: 1, arbitrary: fc.record({ op: fc.constant("renew" as const), worker }) },
   {
     weight: 2,
@@ -77,6 +78,11 @@ type Op = typeof op extends fc.Arbitrary<infer T> ? T : never;
 class Names {
   readonly #byKey = new Map<string, bigint>();
   readonly #given: bigint[] = [];
+
+  copy(other: Names): void {
+    for (const [key, id] of other.#byKey) this.#byKey.set(key, id);
+    this.#given.push(...other.#given);
+  }
 
   known(back: number): bigint {
     return this.#given.length === 0 ? 0n : this.#given[this.#given.length - 1 - (back % this.#given.length)]!;
@@ -132,6 +138,12 @@ class Subject {
         );
       case "clear":
         return this.index.clearWorker(slot);
+      case "reload": {
+        const chunks = [...this.index.save(slot)];
+        this.index.dropWorker(slot);
+        this.slots[op.worker] = this.#add(op.worker);
+        return chunks.every((chunk) => this.index.load(this.slots[op.worker]!, chunk));
+      }
       case "renew":
         this.index.dropWorker(slot);
         this.slots[op.worker] = this.#add(op.worker);
@@ -141,6 +153,13 @@ class Subject {
       case "correct":
         return this.index.correct(slot, op.root, op.prompt, op.tokens);
     }
+  }
+
+  /** Another index, empty, that goes on from here with the same names. */
+  successor(index: PrefixIndex): Subject {
+    const next = new Subject(index);
+    next.#names.copy(this.#names);
+    return next;
   }
 
   #blocks(op: Extract<Op, { op: "store" }>) {
@@ -190,6 +209,38 @@ describe("createPrefixIndex()", () => {
         expect(figures(fast.index)).toEqual(figures(naive.index));
       }),
       { numRuns: 300 },
+    );
+  });
+
+  it("save() gives what is held at the end, with the events since applied over it", () => {
+    const ops = fc.array(op, { maxLength: 60, size: "max" });
+    fc.assert(
+      fc.property(ops, ops, fc.nat(5), (before, since, pace) => {
+        const index = createPrefixIndex({ capBytes: 64 << 20, seed: 1 });
+        const subject = new Subject(index);
+        for (const one of before) subject.apply(one);
+        const successor = subject.successor(createPrefixIndex({ capBytes: 64 << 20, seed: 1 }));
+        // Only what events say comes again.
+        const events = since.filter(({ op }) => op === "store" || op === "remove" || op === "clear");
+        const save = index.save(subject.slots[0]!)[Symbol.iterator]();
+        const chunks: Uint8Array[] = [];
+        for (const [i, one] of events.entries()) {
+          subject.apply(one);
+          if (pace === 0 || i % pace > 0) continue;
+          const next = save.next();
+          if (next.done !== true) chunks.push(next.value);
+        }
+        for (let next = save.next(); next.done !== true; next = save.next()) chunks.push(next.value);
+        for (const chunk of chunks) expect(successor.index.load(successor.slots[0]!, chunk)).toBe(true);
+        for (const one of events) successor.apply(one);
+        for (const prompt of PROMPTS) {
+          for (const root of ["", "salt"]) {
+            const of = (index: PrefixIndex) => index.match(root, prompt).filter(({ worker }) => worker === "w0");
+            expect(canonical(of(successor.index))).toEqual(canonical(of(index)));
+          }
+        }
+      }),
+      { numRuns: 200 },
     );
   });
 });

@@ -64,7 +64,7 @@ class RunIndex implements RunPrefixIndex {
     this.#arguments = new CoreArguments(this.#core);
     this.#roots = new RootTable(this.#core);
     this.#cap = new MemoryCap(this.#core, this.#roots, this.#history, capBytes);
-    this.#snapshots = new Snapshots(this.#core, this.#roots, this.#history, seed);
+    this.#snapshots = new Snapshots(this.#core, this.#arguments, this.#roots, this.#history);
   }
 
   get clock(): number {
@@ -257,14 +257,15 @@ class RunIndex implements RunPrefixIndex {
 
   load(slot: WorkerSlot, chunk: Uint8Array): boolean {
     const worker = this.#workers.get(slot);
-    const loaded = worker === undefined ? undefined : this.#snapshots.read(worker, chunk);
+    const loaded = worker === undefined ? undefined : this.#snapshots.read(chunk);
     if (worker === undefined || loaded === undefined) return false;
     this.#clock++;
     if (loaded.blockTokens > 0) worker.blockTokens = loaded.blockTokens;
     worker.core ||= this.#core.calls.newWorker(worker.index);
-    if (!this.#cap.makeRoom(chunk.length + this.#core.calls.needOf(loaded.blocks))) this.#dropped += loaded.blocks;
+    if (worker.core === 0 || !this.#cap.makeRoom(chunk.length + this.#core.calls.needOf(loaded.blocks)))
+      this.#dropped += loaded.blocks;
     else {
-      const { orphans, dropped } = this.#snapshots.place(worker, loaded, this.#stamp);
+      const { orphans, dropped } = this.#snapshots.place(worker, chunk, loaded, this.#stamp);
       this.#orphans += orphans;
       this.#dropped += dropped;
     }

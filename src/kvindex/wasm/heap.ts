@@ -134,3 +134,8 @@ export function allocZeroed(units: u32): u32 {
   if (at !== 0) memory.fill(at, 0, UNIT * units);
   return at;
 }
+
+/** Whether an address may be a record's: it is aligned, and lies in memory that was ever used. */
+export function isInUse(at: u32): bool {
+  return at % UNIT === 0 && at >= __heap_base && at < top;
+}

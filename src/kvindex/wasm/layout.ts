@@ -93,3 +93,13 @@ export const WORKER_PLACES: u32 = 68;
 /** Number of its last save, below 2^16. */
 export const WORKER_SAVE: u32 = 72;
 export const WORKER_UNITS: u32 = 5;
+
+/**
+ * What is saved is a list of pieces, some blocks of one run each:
+ *
+ *     u32 bytes of the piece, u32 blocks, u32 names, u32 the root's number in the chunk or NO_ROOT, u64 else the name of the
+ *     block before, u64 0; then blocks × [u64 hash, u32 bytes, u32 names], and all their names ×
+ *     [u64 name, u32 tiers | hidden tiers << 4, u32 1 when it does not count]
+ */
+export const PIECE_HEAD: u32 = 32;
+export const NO_ROOT: u32 = 0xffffffff;

@@ -2,9 +2,11 @@ import { area, ensure, HASHES, roomOf } from "./areas";
 import { seedTables } from "./buckets";
 import { hashBytes, seedHash } from "./hash";
 import { PLACE_MASK, RUN_BLOCKS, UNIT, WORKER_IN_TIER, WORKER_INDEX, WORKER_UNCOUNTED } from "./layout";
+import { checkPieces, droppedOfLoad, loadPieces, orphansOfLoad } from "./load";
 import { hidePath, matchBytes, matchHashes } from "./match";
 import { evictBytes, evictNow, step, takeEvicted, usedBytes } from "./reclaim";
 import { removeNames } from "./remove";
+import { beginSave, endSave, savedRoots, saveStep } from "./save";
 import { openSpares } from "./spares";
 import { hashBlocks, nameAt, placeChain, setCounted } from "./store";
 import { find, isFlagged, tableSize } from "./table";
@@ -15,17 +17,25 @@ import { dropWorker, emptyWorker, newWorker } from "./workers";
 
 export {
   area,
+  beginSave,
+  checkPieces,
+  droppedOfLoad,
   dropWorker,
   emptyWorker,
+  endSave,
   ensure,
   evictBytes,
   evictNow,
   hashBytes,
+  loadPieces,
   newRoot,
   newWorker,
+  orphansOfLoad,
   roomOf,
   rootRun,
   runCount,
+  savedRoots,
+  saveStep,
   takeEvicted,
   usedBytes,
 };

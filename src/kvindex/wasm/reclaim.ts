@@ -133,7 +133,8 @@ function markPages(run: u32): bool {
   const last = (load<u32>(run, RUN_BLOCKS) + UNIT * load<u32>(run, RUN_LENGTH)) >> <u32>PAGE_SHIFT;
   for (let page = first; page <= last; page++) {
     const byte = area(DEAD_PAGES) + page / 8;
-    store<u8>(byte, load<u8>(byte) | ((<u8>1) << (<u8>(page & 7))));
+    const bit: u32 = 1 << (page & 7);
+    store<u8>(byte, load<u8>(byte) | <u8>bit);
   }
   return true;
 }

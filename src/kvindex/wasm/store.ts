@@ -1,4 +1,4 @@
-import { area, BYTES, ENDS, grow, HASHES, MOVED, NAMES, setWord, word } from "./areas";
+import { area, BYTES, ENDS, grow, HASHES, LAID, MOVED, NAMES, setWord, word } from "./areas";
 import { findCover, holdBlocks, releaseBlocks } from "./covers";
 import { hashBytes } from "./hash";
 import { alloc, free } from "./heap";
@@ -128,6 +128,75 @@ export function placeChain(worker: u32, tier: u32, run: u32, at: u32, count: u32
   }
   releaseMoved(worker);
   return done;
+}
+
+/**
+ * Put the `count` blocks in HASHES and ENDS below block number `at - 1` of `run`, held by nobody, and their places to LAID.
+ * @returns false when there is no memory: what nobody holds is gone then
+ */
+export function layChain(run: u32, at: u32, count: u32): bool {
+  let done: u32 = 0;
+  while (done < count) {
+    const length = load<u32>(run, RUN_LENGTH);
+    if (at < length) {
+      const place = load<u32>(run, RUN_BLOCKS) + UNIT * at;
+      const same = sameBlocks(place, done, min(length - at, count - done));
+      if (same === 0) {
+        const front = split(run, at);
+        if (front === 0) break;
+        run = front;
+        continue;
+      }
+      for (let i: u32 = 0; i < same; i++) setWord(LAID, done + i, place + UNIT * i);
+      done += same;
+      at += same;
+      continue;
+    }
+    const child = findChild(run, load<u64>(area(HASHES) + 8 * done), lengthOf(area(ENDS), done));
+    if (child !== 0) {
+      run = child;
+      at = 0;
+      continue;
+    }
+    const place = append(run, done, count - done);
+    if (place === 0) break;
+    run = runOf(place);
+    at = (place - load<u32>(run, RUN_BLOCKS)) / UNIT;
+  }
+  if (done === count) return true;
+  trim(run);
+  return false;
+}
+
+/** Hold blocks at LAID, `count` from number `first` on, under their names in some tiers. Returns how many. */
+export function holdLaid(worker: u32, first: u32, count: u32, tiers: u32, counted: bool, stamp: u32): u32 {
+  let done: u32 = 0;
+  while (done < count) {
+    const place = word(LAID, first + done);
+    let some = absentNames(worker, first + done, stretchOf(first + done, count - done));
+    if (some === 0) {
+      some = 1;
+      const value = find(worker, nameAt(first + done));
+      if ((value & PLACE_MASK) === place / UNIT && isFlagged() === counted)
+        markName(worker, nameAt(first + done), value, counted, stamp);
+    }
+    for (let tier: u32 = 0; tier < TIERS; tier++) {
+      if (((tiers >> tier) & 1) === 0) continue;
+      if (holdStretch(worker, tier, place, first + done, some, counted, stamp) < some) return done;
+    }
+    done += some;
+  }
+  return done;
+}
+
+/** How many blocks at LAID from number `first` on lie one after another in one run. */
+function stretchOf(first: u32, most: u32): u32 {
+  const place = word(LAID, first);
+  const run = runOf(place);
+  let count: u32 = 1;
+  while (count < most && word(LAID, first + count) === place + UNIT * count && runOf(place + UNIT * count) === run)
+    count++;
+  return count;
 }
 
 /**
@@ -314,6 +383,7 @@ function releaseMoved(worker: u32): void {
     const value = word(MOVED, 2 * i);
     release(worker, value & PLACE_MASK, 1, value >> TIER_SHIFT, word(MOVED, 2 * i + 1));
   }
+  moved = 0;
 }
 
 /** Let go of `count` blocks of one run from unit `place` on, in some tiers, each once. */
@@ -365,4 +435,4 @@ export function setCounted(worker: u32, count: u32, counted: bool, stamp: u32): 
   }
 }
 
-export { count as countTier, forget as forgetCounts, nameAt };
+export { forget as forgetCounts, nameAt, releaseMoved };

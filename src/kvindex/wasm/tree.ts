@@ -1,6 +1,6 @@
 import { FREE_ROOTS, FRONTS, grow, ROOTS, RUNS, setWord, word } from "./areas";
 import { BY_KEY } from "./buckets";
-import { alloc, allocZeroed, free } from "./heap";
+import { alloc, allocZeroed, free, isInUse } from "./heap";
 import {
   BLOCK_BYTES,
   BLOCK_HASH,
@@ -63,6 +63,16 @@ export function runCount(): u32 {
 
 export function runOf(place: u32): u32 {
   return load<u32>(place, BLOCK_RUN);
+}
+
+/** The run that a place lies in, if it still does: what it was may have been freed. */
+export function liveRunAt(place: u32): u32 {
+  const run = load<u32>(place, BLOCK_RUN);
+  if (!isInUse(run)) return 0;
+  const index = load<u32>(run, RUN_INDEX);
+  if (index >= runs || word(RUNS, index) !== run) return 0;
+  const first = load<u32>(run, RUN_BLOCKS);
+  return place >= first && place < first + UNIT * load<u32>(run, RUN_LENGTH) ? run : 0;
 }
 
 export function isDead(run: u32): bool {

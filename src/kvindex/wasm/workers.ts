@@ -1,15 +1,7 @@
 import { DYING, FREE_LANES, grow, LANE_INFO, setWord, WORKERS, word } from "./areas";
 import { BY_KEY } from "./buckets";
 import { allocZeroed, free } from "./heap";
-import {
-  LANES,
-  WORKER_IN_TIER,
-  WORKER_INDEX,
-  WORKER_LANES,
-  WORKER_PLACES,
-  WORKER_UNCOUNTED,
-  WORKER_UNITS,
-} from "./layout";
+import { LANES, WORKER_IN_TIER, WORKER_INDEX, WORKER_LANES, WORKER_UNCOUNTED, WORKER_UNITS } from "./layout";
 import { closeTable, openTable } from "./table";
 
 /**
@@ -65,12 +57,6 @@ export function emptyWorker(worker: u32): void {
     // There is room: see newLane().
     setWord(DYING, dying++, lane - 1);
     store<u32>(worker + 4 * i, 0, WORKER_LANES);
-  }
-  const places = load<u32>(worker, WORKER_PLACES);
-  if (places !== 0) {
-    closeTable(places);
-    free(places, 1);
-    store<u32>(worker, 0, WORKER_PLACES);
   }
   closeTable(worker);
   // The smallest table fits into what was just freed.
