@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { createServer } from "node:net";
+import { basename } from "node:path";
 import { promisify } from "node:util";
 
 /** Can this host listen there now? `host` as an engine would bind it. */
@@ -45,11 +46,27 @@ async function fromProc(port: number): Promise<PortHolder | undefined> {
     const fds = await readdir(`/proc/${name}/fd`).catch(() => []);
     for (const fd of fds) {
       if (!inodes.has(await readlink(`/proc/${name}/fd/${fd}`).catch(() => ""))) continue;
-      const command = (await readFile(`/proc/${name}/comm`, "utf8").catch(() => "?")).trim();
-      return { pid: Number(name), command };
+      const [words, comm] = await Promise.all(
+        ["cmdline", "comm"].map((file) => readFile(`/proc/${name}/${file}`, "utf8").catch(() => "")),
+      );
+      return { pid: Number(name), command: programName((words ?? "").split("\0"), (comm ?? "?").trim()) };
     }
   }
   return undefined;
+}
+
+/**
+ * What people call a process: of an interpreter's the script too (`python3 vllm`). The kernel's own name is that of the main
+ * thread, which programs rename (Node's is "MainThread", vLLM's "VLLM::EngineCore").
+ */
+export function programName(words: readonly string[], comm: string): string {
+  const [program = "", ...rest] = words;
+  if (program === "") return comm;
+  const name = basename(program);
+  const script = rest.find((word) => word !== "" && !word.startsWith("-"));
+  return /^(node|python|pypy|java|ruby|perl|bash|sh)[\d.]*$/.test(name) && script !== undefined
+    ? `${name} ${basename(script)}`
+    : name;
 }
 
 async function fromLsof(port: number): Promise<PortHolder | undefined> {
