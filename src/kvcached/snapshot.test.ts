@@ -122,7 +122,8 @@ describe("SnapshotKeeper", () => {
     expect(held(kv)).toBe(0);
     await restored;
     await until(() => held(kv) === 4 * BLOCK);
-    expect(kv.sources()[0]).toMatchObject({ state: "live", gaps: 0, restarts: 0 });
+    await until(() => kv.sources()[0]?.state === "live");
+    expect(kv.sources()[0]).toMatchObject({ gaps: 0, restarts: 0 });
     expect(keeper.status()).toMatchObject({ state: "written", restored: 1, dropped: 0, blocks: 3 });
     expect(said).toContain("took in the snapshot of the last run");
     // Registered again by its agent: nothing is learnt anew.

@@ -73,7 +73,11 @@ export class ZmqSource {
       receiveHighWaterMark: HIGH_WATER_MARK,
       maxMessageSize: MAX_MESSAGE_BYTES,
       reconnectInterval: 100,
-      reconnectMaxInterval: 2_000,
+      reconnectMaxInterval: 1_000,
+      // After a cut of the network, TCP alone would try again only after many seconds.
+      heartbeatInterval: 1_000,
+      heartbeatTimeout: 3_000,
+      connectTimeout: 1_500,
       linger: 0,
       tcpKeepalive: 1,
     });

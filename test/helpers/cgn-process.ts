@@ -31,13 +31,15 @@ export interface CgnProcess {
   readonly exit: Promise<number>;
 }
 
-/** The command line as a child process of its own, from source. */
+/** The command line as a child process of its own, from source. `within`: a command that runs it, such as `ip netns exec`. */
 export function startCgn(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
   cwd = tmpdir(),
+  within: readonly string[] = [],
 ): CgnProcess {
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", ENTRY, ...args], {
+  const [command = "", ...rest] = [...within, process.execPath, "--disable-warning=ExperimentalWarning", ENTRY];
+  const child = spawn(command, [...rest, ...args], {
     cwd,
     env: { ...process.env, NO_COLOR: "1", ...env },
     stdio: ["ignore", "pipe", "pipe"],
