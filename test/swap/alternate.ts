@@ -56,6 +56,8 @@ export async function withPair<T>(
     };
     await until("the endpoint", 30_000, () => (words().includes("Endpoint ") ? true : undefined), up.output);
     return await use({ url: `http://127.0.0.1:${http}`, admin: `http://127.0.0.1:${admin}`, output: up.output });
+  } catch (e) {
+    throw new Error(`${String(e)}; cgn up (exit ${up.child.exitCode}) said:\n${up.output()}`, { cause: e });
   } finally {
     up.child.kill("SIGTERM");
     await up.exit;
@@ -161,9 +163,15 @@ async function ask(url: string, model: string, client: number, turn: number): Pr
 function watchStates(admin: string): { stop(): Promise<number> } {
   let overlaps = 0;
   let running = true;
+  let failure: Error | undefined;
   const looking = (async () => {
     while (running) {
-      const { workers } = (await (await fetch(`${admin}/v1/cgn/status`)).json()) as { workers: { state: string }[] };
+      const reply = await fetch(`${admin}/v1/cgn/status`).catch((e: unknown) => e as Error);
+      if (reply instanceof Error) {
+        failure = reply;
+        return;
+      }
+      const { workers } = (await reply.json()) as { workers: { state: string }[] };
       const there = workers.filter(({ state }) => state === "ready" || state === "starting" || state === "draining");
       if (there.length > 1) overlaps++;
       await new Promise((resolve) => setTimeout(resolve, 50));
@@ -173,6 +181,7 @@ function watchStates(admin: string): { stop(): Promise<number> } {
     async stop() {
       running = false;
       await looking;
+      if (failure !== undefined) throw failure;
       return overlaps;
     },
   };

@@ -4,7 +4,10 @@ import { type AlternateFigures, type AlternateOptions, alternate } from "./alter
 
 /** `npm run test:swap [SECONDS]`: the whole minute, with simulated engines that start, with ones that sleep, and with llama-servers. */
 const seconds = Number(process.argv[2] ?? 60);
-const runs: [string, AlternateOptions][] = [["start and stop", { seconds, clients: 20, minResidencyS: 3, loadS: 1.5 }]];
+const runs: [string, AlternateOptions][] = [
+  ["start and stop", { seconds, clients: 20, minResidencyS: 3, loadS: 1.5 }],
+  ["sleep", { seconds: Math.min(seconds, 30), clients: 20, minResidencyS: 2, loadS: 1.5, sleep: 1 }],
+];
 if (process.env["CGN_REAL_ENGINE"] === "1") {
   const engine = await ensureRealEngine(cacheDir(process.env), process.env, new AbortController().signal);
   runs.push(["llama-server", { seconds: Math.min(seconds, 30), clients: 8, minResidencyS: 3, engine }]);
