@@ -1,7 +1,8 @@
 import { area, BYTES, CHUNK_ROOTS, ENDS, ensure, HASHES, LAID, NAMES, word } from "./areas";
 import { findCover } from "./covers";
+import { holdLaid, releaseMoved } from "./hold";
 import { COVER_LIMIT, NO_ROOT, PIECE_HEAD, PLACE_MASK, RUN_BLOCKS, TIERS, UNIT } from "./layout";
-import { holdLaid, layChain, releaseMoved } from "./store";
+import { layChain } from "./store";
 import { find } from "./table";
 import { isDead, liveRunAt, rootRun, runOf, trim } from "./tree";
 import { laneOf } from "./workers";

@@ -1,6 +1,7 @@
 import { area, ensure, HASHES, roomOf } from "./areas";
 import { seedTables } from "./buckets";
 import { hashBytes, seedHash } from "./hash";
+import { nameAt, setCounted } from "./hold";
 import { PLACE_MASK, RUN_BLOCKS, UNIT, WORKER_IN_TIER, WORKER_INDEX, WORKER_UNCOUNTED } from "./layout";
 import { checkPieces, droppedOfLoad, loadPieces, orphansOfLoad } from "./load";
 import { hidePath, matchBytes, matchHashes } from "./match";
@@ -8,7 +9,7 @@ import { evictBytes, evictNow, step, takeEvicted, usedBytes } from "./reclaim";
 import { removeNames } from "./remove";
 import { beginSave, endSave, savedRoots, saveStep } from "./save";
 import { openSpares } from "./spares";
-import { hashBlocks, nameAt, placeChain, setCounted } from "./store";
+import { hashBlocks, placeChain } from "./store";
 import { find, isFlagged, tableSize } from "./table";
 import { isDead, newRoot, openTree, rootRun, runCount, runOf, trim } from "./tree";
 import { dropWorker, emptyWorker, newWorker } from "./workers";

@@ -1,5 +1,6 @@
 import { area, DEAD, DEAD_PAGES, grow, RUNS, roomOf, SWEPT, SWEPT_DEAD, setWord, word } from "./areas";
 import { usedUnits } from "./heap";
+import { forgetCounts } from "./hold";
 import {
   COVER_FROM,
   COVER_LANE,
@@ -15,7 +16,6 @@ import {
   UNIT,
 } from "./layout";
 import { forgetGoneSpares, forgetSparesOf } from "./spares";
-import { forgetCounts } from "./store";
 import { enterPart, erasePassed, isPassedFlagged, nextCursor, nextEntry, passedValue } from "./table-pass";
 import { bury, dropDeadCovers, isDead, kill, runCount, runOf } from "./tree";
 import { dyingCount, indexCount, isLive, releaseLanes, takeDying, workerAt } from "./workers";

@@ -1,6 +1,6 @@
 import { CHAIN, ensure, setWord, word } from "./areas";
+import { forgetCounts, nameAt, release } from "./hold";
 import { BLOCK_RUN, PLACE_MASK, TIER_SHIFT, UNIT } from "./layout";
-import { forgetCounts, nameAt, release } from "./store";
 import { eraseFound, find, isFlagged, keepTouched, setFound, touch } from "./table";
 import { runOf } from "./tree";
 
