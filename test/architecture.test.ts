@@ -15,7 +15,7 @@ const TIERS = [
 
 /** No I/O, clock, randomness or environment: these run unchanged inside the simulator. */
 const PURE =
-  /^(core|engines|kvindex|prompt|routing|sim\/model)\/|^process\/lifecycle\.ts$|^kvcached\/source-state\.ts$/;
+  /^(core|engines|kvindex|prompt|routing|sim\/model)\/|^process\/lifecycle\.ts$|^process\/host\/([\w-]+-)?findings\.ts$|^config\/checks\/|^kvcached\/source-state\.ts$/;
 const IMPURE =
   /from "node:|\bDate\.now\(|\bMath\.random\(|\bprocess\.(?!ts)|\bsetTimeout\(|\bsetInterval\(|\bperformance\.now\(/;
 

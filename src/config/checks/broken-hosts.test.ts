@@ -190,6 +190,15 @@ const BROKEN: readonly Broken[] = [
     remedy: /Lower tp to at most 2/,
   },
   {
+    name: "more ranks than the GPUs that Slurm gave",
+    toml: vllm("", "tp = 2"),
+    launch: { variables: { CUDA_VISIBLE_DEVICES: "1" } },
+    code: "gpu-count",
+    place: "3:6",
+    says: /2 GPUs are needed .* CUDA_VISIBLE_DEVICES shows 1/,
+    remedy: /Lower tp to at most 1/,
+  },
+  {
     name: "a model that is larger than its GPUs",
     toml: vllm(),
     launch: { model: { at: "/models/m", isFolder: true, hasConfig: true, weightBytes: 140 * GIB, broken: [] } },

@@ -35,14 +35,12 @@ export function gpuFindings({ needs, state }: CheckedLaunch, host: HostState): F
     const what = `GPU ${absent.join(", ")} is not on this host, which has ${there.length} (${there.join(", ")})`;
     return find("gpu-index", what, "Name GPUs that are there", "nvidia-smi -L");
   }
-  if (gpu.count > there.length) {
-    const what = `${gpu.count} GPUs are needed (tp and other ranks), and this host has ${there.length}`;
-    return find(
-      "gpu-count",
-      what,
-      `Lower tp to at most ${there.length}, or use a host with more GPUs`,
-      "nvidia-smi -L",
-    );
+  const shown = state.variables["CUDA_VISIBLE_DEVICES"]?.split(",").filter((each) => each.trim() !== "").length;
+  const has = Math.min(there.length, shown ?? there.length);
+  if (gpu.count > has) {
+    const where = has < there.length ? `CUDA_VISIBLE_DEVICES shows ${has}` : `this host has ${has}`;
+    const what = `${gpu.count} GPUs are needed (tp and other ranks), and ${where}`;
+    return find("gpu-count", what, `Lower tp to at most ${has}, or use more GPUs`, "nvidia-smi -L");
   }
   return gpuMemoryFindings(needs, state, host);
 }

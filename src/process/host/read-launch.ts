@@ -85,6 +85,7 @@ async function absentVariables(names: readonly string[], env: LookOptions["env"]
 function setOf(needs: HostNeeds, env: LookOptions["env"]): Record<string, string> {
   const names = [...needs.refusedVariables.map(({ name }) => name), ...needs.fileVariables];
   if (needs.gpu?.unless !== undefined) names.push(needs.gpu.unless.name);
+  if (needs.gpu !== undefined && needs.gpu.indices === undefined) names.push("CUDA_VISIBLE_DEVICES");
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
 }
 
