@@ -2,6 +2,7 @@ import { constants } from "node:fs";
 import { access, open, readdir, stat, statfs } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { ModelNeed } from "../../core/host-needs.ts";
+import { isShortage } from "../shortage.ts";
 import type { ModelState } from "./host-state.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
@@ -43,6 +44,8 @@ async function lookAt(path: string): Promise<ModelState> {
     await access(path, found.isDirectory() ? constants.R_OK | constants.X_OK : constants.R_OK);
     return found.isDirectory() ? await lookAtFolder(path) : await lookAtFile(path, found.size);
   } catch (error) {
+    // Out of descriptors: that says nothing about the model.
+    if (isShortage(error)) throw error;
     const code = (error as NodeJS.ErrnoException).code;
     return code === "EACCES" || code === "EPERM" ? { unreadable: path } : {};
   }
