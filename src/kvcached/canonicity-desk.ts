@@ -12,6 +12,8 @@ const SAMPLE = 64;
 const MAX_TAKEN_BACK = 8_192;
 
 interface Desk {
+  /** Its model, by which workers share a tokenizer. */
+  readonly model: string;
   /** Undefined until the tokenizer is there, and when there is none. */
   checker: ChainChecker | undefined;
   /** What came before the tokenizer was there; undefined afterwards. */
@@ -46,14 +48,18 @@ export class CanonicityDesk {
     const desk = this.#desks.get(slot);
     if (message.type === "dropped") {
       this.#desks.delete(slot);
+      // Tokenizers are large: the last worker of a model takes it along.
+      if (desk !== undefined && ![...this.#desks.values()].some((other) => other.model === desk.model)) {
+        this.#models.delete(desk.model);
+      }
     } else if (desk?.waiting !== undefined) desk.waiting.push(message);
     else this.#handle(slot, desk, message);
   }
 
   async #follow(slot: number, model: CheckedModel): Promise<void> {
-    const desk: Desk = { checker: undefined, waiting: [], certain: 0, prompts: 0, wrong: 0, taken: [] };
-    this.#desks.set(slot, desk);
     const key = JSON.stringify(model);
+    const desk: Desk = { model: key, checker: undefined, waiting: [], certain: 0, prompts: 0, wrong: 0, taken: [] };
+    this.#desks.set(slot, desk);
     const loading =
       this.#models.get(key) ?? this.#load(model).catch((error) => ({ reason: String(error?.message ?? error) }));
     this.#models.set(key, loading);
