@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { MatchQuery, WorkerMatch } from "../core/prefix-knowledge.ts";
-import type { PrefixIndex, PrefixIndexOptions, PrefixMatch } from "../kvindex/prefix-index.ts";
+import type { PrefixIndex, PrefixMatch } from "../kvindex/prefix-index.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
 import type { KvDelta, WatchedWorker } from "../wire/kv-delta.ts";
 import type { KvNote } from "../wire/kv-note.ts";
@@ -14,8 +14,6 @@ export interface MirrorCopyOptions {
   readonly seed: number;
   readonly capBytes: number;
   readonly clock: Clock;
-  /** Default: the fast one. */
-  readonly makeIndex: ((options: PrefixIndexOptions) => PrefixIndex) | undefined;
   /** The watcher's name: notes of this name are echoes of our own. */
   readonly watcher: string;
   /** Number of the last note of our own. */
@@ -40,7 +38,7 @@ export class MirrorCopy {
   constructor(options: MirrorCopyOptions) {
     this.#o = options;
     this.instance = options.instance;
-    this.index = (options.makeIndex ?? createPrefixIndex)({ capBytes: options.capBytes, seed: options.seed });
+    this.index = createPrefixIndex({ capBytes: options.capBytes, seed: options.seed });
   }
 
   add(watched: WatchedWorker): void {

@@ -5,7 +5,7 @@ import type { KvClient } from "../wire/kv-client.ts";
 import type { KvDelta } from "../wire/kv-delta.ts";
 import type { KvNote } from "../wire/kv-note.ts";
 import type { WatchMessage } from "../wire/watch-message.ts";
-import { MirrorCopy, type MirrorCopyOptions } from "./mirror-copy.ts";
+import { MirrorCopy } from "./mirror-copy.ts";
 import { NoteQueue } from "./note-queue.ts";
 
 /** How the copy of one kvcached's index is. */
@@ -35,7 +35,6 @@ export interface MirrorLinkOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly capBytes: number;
-  readonly makeIndex: MirrorCopyOptions["makeIndex"];
   /** Name of this watcher, unique. */
   readonly watcher: string;
   ownNotes(): number;
@@ -211,13 +210,13 @@ export class MirrorLink {
   }
 
   #begin(instance: string, seed: number): MirrorCopy {
-    const { capBytes, clock, watcher, ownNotes, makeIndex } = this.#o;
+    const { capBytes, clock, watcher, ownNotes } = this.#o;
     const current = this.#current;
     // The same run knows all that we told it. A new one was told nothing of what came before it.
     const isNew = current !== undefined && current.instance !== instance;
     const recent = clock.now() - (this.#lostMs ?? clock.now()) < INHERIT_MS;
     const older = isNew && recent ? current : undefined;
-    return new MirrorCopy({ instance, seed, capBytes, clock, watcher, ownNotes, makeIndex, older });
+    return new MirrorCopy({ instance, seed, capBytes, clock, watcher, ownNotes, older });
   }
 
   #live(how: string): void {

@@ -6,7 +6,6 @@ import { nodeId, workerId } from "../core/ids.ts";
 import { type Log, SILENT_LOG } from "../core/log.ts";
 import type { MatchQuery, WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import { createNaiveIndex } from "../kvindex/naive-index.ts";
 import { connectKv } from "../wire/kv-client.ts";
 import { kvRoutes } from "../wire/kv-server.ts";
 import { listenWire } from "../wire/listen.ts";
@@ -21,7 +20,6 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-const makeIndex = ({ seed }: { seed: number }) => createNaiveIndex(seed);
 const LLAMA = workerId("llama");
 const OTHER = workerId("other");
 
@@ -50,7 +48,7 @@ const by = (matches: readonly WorkerMatch[]) =>
 const PAST = "You keep the archive of the observatory. ".repeat(8);
 
 function service(seed = 1): Kvcached {
-  const made = createKvcached({ clock: REAL_CLOCK, capBytes: 2 ** 24, seed, env: {}, makeIndex });
+  const made = createKvcached({ clock: REAL_CLOCK, capBytes: 2 ** 24, seed, env: {} });
   ends.push(() => made.close());
   return made;
 }
@@ -68,7 +66,6 @@ function mirrorOf(uds: string, over: Partial<Parameters<typeof createMirror>[0]>
     clients: [client],
     clock: REAL_CLOCK,
     log: SILENT_LOG,
-    makeIndex,
     capBytes: 2 ** 24,
     ...over,
   });
@@ -220,7 +217,7 @@ describe("createMirror", () => {
     const one = await serve(a, "f.sock");
     const two = await serve(b, "g.sock");
     const clients = [one, two].map(({ uds }) => connectKv({ address: { uds }, clock: REAL_CLOCK }));
-    const mirror = createMirror({ clients, clock: REAL_CLOCK, log: SILENT_LOG, makeIndex, capBytes: 2 ** 24 });
+    const mirror = createMirror({ clients, clock: REAL_CLOCK, log: SILENT_LOG, capBytes: 2 ** 24 });
     ends.push(() => {
       mirror.close();
       for (const client of clients) client.close();

@@ -5,7 +5,6 @@ import type { KvSourceStatus } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
 import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory } from "../core/worker.ts";
-import type { PrefixIndex, PrefixIndexOptions } from "../kvindex/prefix-index.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { KvClient } from "../wire/kv-client.ts";
 import type { KvNote } from "../wire/kv-note.ts";
@@ -21,8 +20,6 @@ export interface MirrorOptions {
   /** Who is there, as this process knows it first hand: an engine that was restarted since holds nothing of what is known. */
   readonly directory?: WorkerDirectory;
   readonly metrics?: Metrics;
-  /** Default: the fast one. */
-  readonly makeIndex?: (options: PrefixIndexOptions) => PrefixIndex;
   /** Shown in `cgn kv stats`. Default "mirror". */
   readonly name?: string;
 }
@@ -55,7 +52,7 @@ export function createMirror(options: MirrorOptions): Mirror {
       log,
       capBytes,
       watcher,
-      makeIndex: options.makeIndex,
+
       ownNotes: () => notes,
     });
   });

@@ -5,7 +5,7 @@ import type { KvSnapshotStatus, KvSourceStatus, KvStats } from "../core/kv-statu
 import { type Log, SILENT_LOG } from "../core/log.ts";
 import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
 import { holdsNothing, type WorkerDirectory, type WorkerInfo } from "../core/worker.ts";
-import type { IndexStats, PrefixIndex, PrefixIndexOptions, PrefixMatch, WorkerSlot } from "../kvindex/prefix-index.ts";
+import type { IndexStats, PrefixIndex, PrefixMatch, WorkerSlot } from "../kvindex/prefix-index.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { KvNote } from "../wire/kv-note.ts";
@@ -37,8 +37,6 @@ export interface KvcachedOptions {
   readonly metrics?: Metrics;
   /** The API key of an engine that asks for one, where it is known (the agent of this process started it). A secret. */
   readonly apiKey?: (id: WorkerId) => string | undefined;
-  /** Default: the fast one. */
-  readonly makeIndex?: (options: PrefixIndexOptions) => PrefixIndex;
   /** This run, for watchers; random by default. */
   readonly instance?: string;
   /** Resolved once what a file of the last run says is in the index; watchers wait for it. Default: at once. */
@@ -95,7 +93,7 @@ export interface Kvcached extends KvService, PrefixKnowledge {
 /** Make a service that follows nobody yet. Opens sockets only for registered workers. */
 export function createKvcached(options: KvcachedOptions): Kvcached {
   const log = options.log ?? SILENT_LOG;
-  const index = (options.makeIndex ?? createPrefixIndex)({ capBytes: options.capBytes, seed: options.seed });
+  const index = createPrefixIndex({ capBytes: options.capBytes, seed: options.seed });
   const applied = new AppliedIndex(index);
   const workers = new Map<WorkerId, FollowedWorker>();
   const instance = options.instance ?? randomUUID();

@@ -6,7 +6,6 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { nodeId, workerId } from "../core/ids.ts";
 import { type Log, SILENT_LOG } from "../core/log.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import { createNaiveIndex } from "../kvindex/naive-index.ts";
 import { createKvcached, type Kvcached } from "./service.ts";
 import { SnapshotKeeper } from "./snapshot-keeper.ts";
 import { checkSnapshot } from "./snapshot-read.ts";
@@ -20,7 +19,6 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-const makeIndex = ({ seed }: { seed: number }) => createNaiveIndex(seed);
 const BLOCK = 16;
 const ID = workerId("node/0");
 const TEXT =
@@ -83,7 +81,6 @@ async function run(dir: string, over: Partial<ConstructorParameters<typeof Snaps
     seed,
     env: {},
     policy,
-    makeIndex,
     snapshot: () => keeper.status(),
   });
   ends.push(() => kv.close());

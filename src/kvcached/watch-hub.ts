@@ -39,6 +39,8 @@ export interface WatchHubOptions {
 
 const LOG_BYTES = 64 * 1024 * 1024;
 const RETAIN_MS = 60_000;
+/** A watcher that takes nothing for so long counts as standing still. */
+const STALLED_MS = 10_000;
 /** Changes in one message. */
 const MESSAGE_BYTES = 256 * 1024;
 /** What a change weighs besides its bytes. */
@@ -56,7 +58,8 @@ export class WatchHub {
   readonly #known = new Map<WorkerId, string>();
   /** Index clock → version. */
   readonly #marks = new VersionMarks();
-  #snapshots = 0;
+  /** Watchers that take a snapshot, with the index's size when they began. */
+  readonly #snapshots = new Map<Watcher, number>();
   #sourcesVersion = 1;
   #stopListening: (() => void) | undefined;
   #cancelRetain = (): void => {};
@@ -64,12 +67,22 @@ export class WatchHub {
   constructor(options: WatchHubOptions) {
     this.#o = options;
     const base = options.logBytes ?? LOG_BYTES;
-    this.#log = new WatchLog(() => base + (this.#snapshots > 0 ? options.index.index.stats().bytes : 0));
+    this.#log = new WatchLog(() => (this.#snapshots.size === 0 ? base : base + this.#extraBytes()));
   }
 
   /** Grows when something of the sources can be seen to have changed. */
   get sourcesVersion(): number {
     return this.#sourcesVersion;
+  }
+
+  /** Version of the last change that was written down. */
+  get version(): number {
+    return this.#log.version;
+  }
+
+  /** Bytes of changes that are kept. */
+  get logBytes(): number {
+    return this.#log.bytes;
   }
 
   /** Something of the sources changed, perhaps how a worker is known. */
@@ -154,12 +167,19 @@ export class WatchHub {
       watcher.cursor.version = from.version;
       return;
     }
-    this.#snapshots++;
+    this.#snapshots.set(watcher, this.#o.index.index.stats().bytes);
     try {
       yield* this.#snapshot(watcher);
     } finally {
-      this.#snapshots--;
+      this.#snapshots.delete(watcher);
     }
+  }
+
+  /** Room for what changes while snapshots are on their way; not for watchers that stand still. */
+  #extraBytes(): number {
+    let extra = 0;
+    for (const [watcher, bytes] of this.#snapshots) if (watcher.quietMs < STALLED_MS) extra = Math.max(extra, bytes);
+    return extra;
   }
 
   /**

@@ -39,6 +39,11 @@ export class Watcher {
     this.#wake();
   };
 
+  /** Time since something was sent to it. */
+  get quietMs(): number {
+    return this.#clock.now() - this.#lastMs;
+  }
+
   /** Something is on its way to it. */
   sent(): void {
     this.#lastMs = this.#clock.now();
