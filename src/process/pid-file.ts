@@ -25,20 +25,34 @@ export function writePidFile(path: string, kept: KeptProcess): void {
   renameSync(`${path}.new`, path);
 }
 
+/** The process of a pid file; `runs` false: it ended when nobody watched it, and the file is removed. */
+export interface FoundProcess {
+  readonly kept: KeptProcess;
+  readonly runs: boolean;
+}
+
 /**
- * The process of a pid file, if that very process still runs; else undefined, and the stale file is removed.
+ * Is that very process still there? Undefined when the file is none.
  * @throws Error (errno) when that cannot be looked at for want of a file descriptor
  */
-export function readPidFile(path: string): KeptProcess | undefined {
+export function readPidFile(path: string): FoundProcess | undefined {
+  let found: FoundProcess | undefined;
   try {
     const kept = JSON.parse(readFileSync(path, "utf8")) as KeptProcess;
-    if (Number.isInteger(kept.pid) && kept.pid > 1 && processStartTime(kept.pid) === kept.startTime) return kept;
+    const known = Number.isInteger(kept.pid) && kept.pid > 1;
+    found = { kept, runs: known && processStartTime(kept.pid) === kept.startTime };
+    if (found.runs) return found;
   } catch (error) {
     if (isShortage(error)) throw error;
     // No file, or not ours: the same as none.
   }
   rmSync(path, { force: true });
-  return undefined;
+  return found;
+}
+
+/** End what a process left behind that ended when nobody watched it. */
+export async function endLeftovers({ run }: KeptProcess): Promise<void> {
+  if (typeof run === "string" && run !== "") await endMarked(run);
 }
 
 /** Hash of a command and of what its plan puts into its environment (of a secret only where it comes from). */

@@ -6,7 +6,15 @@ import { KeptRuns } from "./kept-runs.ts";
 import { type Effect, type Event, isAlive, type State, step, wakeAt } from "./lifecycle.ts";
 import { startLogKeeper } from "./log-keeper.ts";
 import { oomKillsSince, readOomKills } from "./oom-kills.ts";
-import { adoptProcess, endKept, launchFingerprint, processStartTime, readPidFile, writePidFile } from "./pid-file.ts";
+import {
+  adoptProcess,
+  endKept,
+  endLeftovers,
+  launchFingerprint,
+  processStartTime,
+  readPidFile,
+  writePidFile,
+} from "./pid-file.ts";
 import { openProcessOutput, type ProcessOutput } from "./process-output.ts";
 import type { Env, ProcessSpec, ProcessStatus, SupervisorDeps } from "./process-spec.ts";
 import { isShortage } from "./shortage.ts";
@@ -50,6 +58,7 @@ export class Supervisor {
   #starts = 0;
   #load: ProcessStatus["load"];
   #released = false;
+  #launching: Promise<void> = Promise.resolve();
   #isWanted = false;
   #stopWhy: string | undefined;
   #cancelWake: () => void = () => {};
@@ -118,8 +127,10 @@ export class Supervisor {
     this.#cancelWake();
     this.#cancelProbe();
     this.#cancelProgress?.();
-    this.#run?.handle?.release();
     this.#wakeWaiters();
+    // A start that is being prepared makes no process any more; one that has made it is waited for, for its pid file.
+    await this.#launching;
+    this.#run?.handle?.release();
     await this.#output.close();
   }
 
@@ -176,7 +187,7 @@ export class Supervisor {
   }
 
   #carryOut(effect: Effect): void {
-    if (effect === "spawn") void this.#launch();
+    if (effect === "spawn") this.#launching = this.#launch();
     // A run that was ready has its past failure behind it.
     if (effect === "admit") {
       this.#error = undefined;
@@ -206,6 +217,7 @@ export class Supervisor {
     this.#spec.drained?.(this.#endDrain.signal).then(done, done);
   }
 
+  /** Settles once there is a process, or there will be none. */
   async #launch(): Promise<void> {
     const run: Run = { cancelled: false, health: new Health(), oomKills: readOomKills() };
     this.#run = run;
@@ -221,7 +233,11 @@ export class Supervisor {
     }
     if (run.cancelled) run.handle.kill();
     this.#probeLater(run, 0);
-    const exit = await run.handle.exited;
+    void this.#watchEnd(run, run.handle);
+  }
+
+  async #watchEnd(run: Run, handle: ProcessHandle): Promise<void> {
+    const exit = await handle.exited;
     await this.#output.catchUp();
     this.#ended(run, exit);
   }
@@ -229,8 +245,13 @@ export class Supervisor {
   /** The process that an earlier agent left running, when it is still the wanted one. */
   async #findKept(): Promise<ProcessHandle | undefined> {
     const { pidFile, argv, ownEnv, policy } = this.#spec;
-    const kept = pidFile === undefined ? undefined : readPidFile(pidFile);
-    if (kept === undefined) return undefined;
+    const found = pidFile === undefined ? undefined : readPidFile(pidFile);
+    if (found === undefined) return undefined;
+    const { kept } = found;
+    if (!found.runs) {
+      await endLeftovers(kept);
+      return undefined;
+    }
     if (kept.fingerprint !== launchFingerprint(argv, ownEnv)) {
       this.#deps.log.info("engine runs with another configuration and is started anew", { pid: kept.pid });
       await endKept(kept, policy.graceMs);
@@ -246,7 +267,7 @@ export class Supervisor {
     const { argv, ownEnv, pidFile, prepare, oomScoreAdj, logBounds } = this.#spec;
     this.#output.begin(false);
     await prepare(env);
-    if (run.cancelled) return undefined;
+    if (run.cancelled || this.#released) return undefined;
     // More than any epoch before, also those of an earlier agent.
     const epoch = Math.max(this.#epoch + 1, Math.floor(this.#deps.clock.wall() / 1_000));
     this.#epoch = epoch;

@@ -82,7 +82,11 @@ export function fakePlan(port: number, flags: readonly string[], over: Partial<L
 export interface Lab {
   readonly dir: string;
   /** Supervise a plan; all that were made are stopped by `close()`. */
-  supervise(plan: LaunchPlan, over?: Partial<PlanSpec>): PlanSupervisor & { readonly seen: ProcessStatus[] };
+  supervise(
+    plan: LaunchPlan,
+    over?: Partial<PlanSpec>,
+    onChange?: (status: ProcessStatus) => void,
+  ): PlanSupervisor & { readonly seen: ProcessStatus[] };
   close(): Promise<void>;
 }
 
@@ -92,7 +96,7 @@ export async function openLab(): Promise<Lab> {
   const made: PlanSupervisor[] = [];
   return {
     dir,
-    supervise(plan, over = {}) {
+    supervise(plan, over = {}, also = () => {}) {
       const seen: ProcessStatus[] = [];
       const spec: PlanSpec = {
         name: "n/e0",
@@ -104,7 +108,10 @@ export async function openLab(): Promise<Lab> {
         ...over,
         policy: { backoffMs: 20, ...over.policy },
       };
-      const onChange = (status: ProcessStatus): void => void seen.push(status);
+      const onChange = (status: ProcessStatus): void => {
+        seen.push(status);
+        also(status);
+      };
       const supervisor = supervisePlan(spec, { clock: CLOCK, random: () => 0.5, log: SILENT_LOG, onChange });
       made.push(supervisor);
       return Object.assign(supervisor, { seen });
