@@ -12,7 +12,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(dir, { recursive: true }));
 
-async function run(command: Command, toml: string, options: Values = {}) {
+async function run(command: Command, toml: string, options: Values = {}, positionals: string[] = []) {
   writeFileSync(join(dir, "c.toml"), toml);
   const out: string[] = [];
   const err: string[] = [];
@@ -25,7 +25,7 @@ async function run(command: Command, toml: string, options: Values = {}) {
     signal: new AbortController().signal,
     clock: { now: () => 0, wall: () => 0, after: () => () => {} },
   };
-  const exit = await command.run({ options: { config: "c.toml", format: "text", ...options }, positionals: [] }, cli);
+  const exit = await command.run({ options: { config: "c.toml", format: "text", ...options }, positionals }, cli);
   return { out: out.join("\n"), err: err.join("\n"), exit: exit ?? 0 };
 }
 
@@ -50,6 +50,27 @@ describe("cgn check", () => {
       problems: [{ path: "router.foo", line: 2 }],
     });
     expect(exit).toBe(0);
+  });
+
+  it("check looks at several files at once, and at what prefill and decode must agree in", async () => {
+    const side = (role: string, port: number, block: number): string =>
+      `[models.m]\npath = "/m"\n[kv]\nblock_size_tokens = ${block}\n[engine]\nkind = "vllm"\nrole = "${role}"\n` +
+      `kv_offload = "nixl"\nport = ${port}\n`;
+    writeFileSync(join(dir, "p.toml"), side("prefill", 8001, 32));
+    const both = (block: number) => run(checkCommand, side("decode", 8002, block), {}, ["p.toml", "c.toml"]);
+    const { out, err, exit } = await both(16);
+    expect(out).toMatch(
+      /^c\.toml:4:21: error: kv\.block_size_tokens: the block size is 32 on .* \[pair-block-size\]$/m,
+    );
+    expect([err.split(":")[0], exit]).toEqual(["p.toml, c.toml", 3]);
+    expect((await both(32)).exit).toBe(0);
+  });
+
+  it("check gives every problem a code in JSON", async () => {
+    const toml = '[router]\nfoo = 1\n[models.m]\n[engine]\nkind = "mlx"\nkv_offload = "nixl"\n';
+    const { out } = await run(checkCommand, toml, { format: "json" });
+    const { problems } = JSON.parse(out) as { problems: { code: string }[] };
+    expect(problems.map(({ code }) => code)).toEqual(["config-warning", "offload-refused"]);
   });
 
   it("check tells what is not TOML and what is not there like any other problem", async () => {

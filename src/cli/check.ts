@@ -153,9 +153,7 @@ function planWarnings(engine: EngineSettings): Problem[] {
 /** Commands are rendered for a GPU unless the file says otherwise: say so where this host would need another one. */
 function platformHint(engine: EngineSettings, platform: EngineSettings["slot"]["platform"]): Problem[] {
   if (!engine.spawn || engine.slot.platform !== "unknown") return [];
-  const here = planEngine({ ...engine, slot: { ...engine.slot, platform } });
-  const rendered = planEngine(engine);
-  if (JSON.stringify([here.argv, here.env]) === JSON.stringify([rendered.argv, rendered.env])) return [];
+  if (commandOn(engine, platform) === commandOn(engine, "unknown")) return [];
   return [
     {
       severity: "warning",
@@ -165,6 +163,17 @@ function platformHint(engine: EngineSettings, platform: EngineSettings["slot"]["
       code: "other-platform",
     },
   ];
+}
+
+/** What would be rendered for a platform; undefined where that refuses the file, which was written for another. */
+function commandOn(engine: EngineSettings, platform: EngineSettings["slot"]["platform"]): string | undefined {
+  try {
+    const { argv, env } = planEngine({ ...engine, slot: { ...engine.slot, platform } });
+    return JSON.stringify([argv, env]);
+  } catch (e) {
+    if (isCgnError(e, "CONFIG_INVALID")) return undefined;
+    throw e;
+  }
 }
 
 const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`;
