@@ -13,6 +13,7 @@ import { kvcachedCommand } from "./kvcached.ts";
 import { loadCommand, unloadCommand } from "./load.ts";
 import { logsCommand } from "./logs.ts";
 import { recipeListCommand, recipeShowCommand, recipeUpCommand } from "./recipe.ts";
+import { reloadCommand } from "./reload.ts";
 import { renderCommand } from "./render.ts";
 import { routerCommand } from "./router.ts";
 import { simCommand } from "./sim.ts";
@@ -31,6 +32,7 @@ export const COMMANDS: readonly Command[] = [
   recipeUpCommand,
   upCommand,
   agentCommand,
+  reloadCommand,
   logsCommand,
   loadCommand,
   unloadCommand,
