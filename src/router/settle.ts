@@ -115,8 +115,8 @@ function tellIndex(s: Settler, request: ReadRequest, prompt: Prompt, { choice, f
       ? defined({
           promptTokens: facts.promptTokens,
           completionTokens: facts.completionTokens,
-          // 0 by wish says nothing of what is cached.
-          cachedTokens: request.readsCache ? facts.cachedTokens : undefined,
+          // 0 by wish says nothing of what is cached, and a decode worker's figure nothing of its own cache.
+          cachedTokens: request.readsCache && comparable(choice) ? facts.cachedTokens : undefined,
         })
       : {}),
   });
