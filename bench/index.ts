@@ -1,233 +1,209 @@
-import { workerId } from "../src/core/ids.ts";
-import type { PrefixIndex, PrefixMatch, StoredBlocks } from "../src/kvindex/prefix-index.ts";
-import { createPrefixIndex } from "../src/kvindex/run-index.ts";
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { ASKED, type Event, type EventOptions, REMOVED, readEvents, STORED, writeEvents } from "./event-file.ts";
+import { cpuMs, IndexUnderTest, type Input, longestCall } from "./index-under-test.ts";
+import { buildPeers, PEER_INDEXES, runPeer } from "./peers.ts";
 import { type BenchFigure, type BenchResult, figure, machine, printResult } from "./result.ts";
+import { readTrace, type Trace } from "./trace.ts";
 
-const BLOCK_TOKENS = 16;
-const BLOCK_BYTES = 64;
-const PROMPT_BLOCKS = 512;
-/** The first blocks of a prompt are one of these many system prompts, held by all workers. */
-const SHARED_BLOCKS = 64;
-const SYSTEM_PROMPTS = 20;
-/** Each prompt has a second version that parts from it here: runs are split. */
-const BRANCH_AT = 384;
-/** Blocks an event, as an engine's step publishes them. */
-const EVENT_BLOCKS = 32;
-const HELD_BLOCKS = 1_000_000;
-const CAP_BYTES = 2 * 1024 ** 3;
+const ASKED_BLOCKS = 512;
+/** Prompts of a round of questions. */
+const MOST_ASKED = 3000;
+const ROUNDS = 5;
+const REPEATS = 3;
+const UNLIMITED = 1e9;
+const WORK = join(import.meta.dirname, "..", ".cache", "bench");
 
-/** Random words, the same on every machine (xorshift32). */
-function generator(seed: number): () => number {
-  let state = seed | 1;
-  return () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return state >>> 0;
-  };
+export interface IndexBenchOptions {
+  readonly json: boolean;
+  readonly quick?: boolean;
+  /** A trace of JSON lines with `hash_ids`. */
+  readonly trace?: string | undefined;
+  readonly peers?: boolean;
 }
 
-/** A prompt as bytes, and the engine's names of its blocks. */
-interface Chain {
-  readonly bytes: Uint8Array;
-  /** Not as bigints: a million live objects would be the garbage collector's work, not the index's. */
-  readonly names: BigUint64Array;
-}
-
-/** Text of a conversation: letters and spaces. */
-function randomChain(blocks: number, next: () => number): Chain {
-  const bytes = Uint8Array.from({ length: blocks * BLOCK_BYTES }, () => 0x20 + (next() % 90));
-  const names = BigUint64Array.from({ length: blocks }, () => (BigInt(next()) << 32n) | BigInt(next()));
-  return { bytes, names };
-}
-
-function join(a: Chain, blocks: number, b: Chain): Chain {
-  const bytes = new Uint8Array(blocks * BLOCK_BYTES + b.bytes.length);
-  bytes.set(a.bytes.subarray(0, blocks * BLOCK_BYTES));
-  bytes.set(b.bytes, blocks * BLOCK_BYTES);
-  const names = new BigUint64Array(blocks + b.names.length);
-  names.set(a.names.subarray(0, blocks));
-  names.set(b.names, blocks);
-  return { bytes, names };
-}
-
-/** One call to the index. */
-interface Event {
-  readonly worker: number;
-  readonly names: BigUint64Array;
-  readonly blocks: Omit<StoredBlocks, "names">;
-}
-
-const stored = ({ names, blocks }: Event): StoredBlocks => ({ ...blocks, names: [...names] });
-
-interface Workload {
-  readonly prompts: readonly Uint8Array[];
-  readonly events: readonly Event[];
-  readonly blocks: number;
-}
-
-function storeEvents(worker: number, chain: Chain, from: number): Event[] {
-  const events: Event[] = [];
-  for (let at = from; at < chain.names.length; at += EVENT_BLOCKS) {
-    const names = chain.names.subarray(at, at + EVENT_BLOCKS);
-    const bytes = chain.bytes.slice(at * BLOCK_BYTES, (at + names.length) * BLOCK_BYTES);
-    const ends = Uint32Array.from(names, (_, i) => (i + 1) * BLOCK_BYTES);
-    const parent = at === 0 ? undefined : chain.names[at - 1];
-    events.push({
-      worker,
-      names,
-      blocks: { root: "", parent, bytes, ends, blockTokens: BLOCK_TOKENS, tier: "device" },
-    });
-  }
-  return events;
-}
-
-/** Events until a million (worker, block) pairs are held, and the prompts to ask for. */
-function workload(workers: number): Workload {
-  const next = generator(workers);
-  const systems = Array.from({ length: SYSTEM_PROMPTS }, () => randomChain(SHARED_BLOCKS, next));
-  const events: Event[] = [];
-  for (let worker = 0; worker < workers; worker++) {
-    for (const system of systems) events.push(...storeEvents(worker, system, 0));
-  }
-  let blocks = workers * SYSTEM_PROMPTS * SHARED_BLOCKS;
-  const prompts: Uint8Array[] = [];
-  for (let n = 0; blocks < HELD_BLOCKS; n++) {
-    const system = systems[n % SYSTEM_PROMPTS]!;
-    const first = join(system, SHARED_BLOCKS, randomChain(PROMPT_BLOCKS - SHARED_BLOCKS, next));
-    const second = join(first, BRANCH_AT, randomChain(PROMPT_BLOCKS - BRANCH_AT, next));
-    events.push(...storeEvents(n % workers, first, SHARED_BLOCKS), ...storeEvents(n % workers, second, BRANCH_AT));
-    blocks += 2 * PROMPT_BLOCKS - SHARED_BLOCKS - BRANCH_AT;
-    // One byte more than the blocks: a block that ends with the prompt does not count.
-    prompts.push(join(first, PROMPT_BLOCKS, { bytes: Uint8Array.of(0x20), names: new BigUint64Array() }).bytes);
-    prompts.push(join(second, PROMPT_BLOCKS, { bytes: Uint8Array.of(0x20), names: new BigUint64Array() }).bytes);
-  }
-  return { prompts, events, blocks };
-}
-
-/** Milliseconds of CPU that `work` took on this thread: other processes on the machine do not count. */
-function cpuMs(work: () => void): number {
-  const start = cpuNow();
-  work();
-  const end = cpuNow();
-  return (end.user + end.system - start.user - start.system) / 1000;
-}
-
-/** Node 22 tells the whole process's CPU time only. */
-const cpuNow = (): NodeJS.CpuUsage => process.threadCpuUsage?.() ?? process.cpuUsage();
-
-interface Round {
-  readonly storeNs: number;
-  readonly removeNs: number;
-  readonly matchUs: readonly number[];
-  readonly bytesPerBlock: number;
-}
-
-function measure(workers: number, { prompts, events, blocks }: Workload): Round {
-  const index = createPrefixIndex({ capBytes: CAP_BYTES, seed: 1 });
-  const slots = Array.from({ length: workers }, (_, i) => index.addWorker(workerId(`w${i}`)));
-  const stores = events.map((event) => ({ slot: slots[event.worker]!, blocks: stored(event) }));
-  const storeMs = cpuMs(() => {
-    for (const { slot, blocks } of stores) index.store(slot, blocks);
-  });
-  const { bytes, blocks: held } = index.stats();
-  if (held !== blocks) throw new Error(`Expected ${blocks} blocks in the index, got ${held}`);
-  const matchUs = [matchAll(index, prompts), matchAll(index, prompts), matchAll(index, prompts)].slice(1);
-  // As engines evict: the tail first.
-  const removals = stores.map(({ slot, blocks }) => ({ slot, names: blocks.names.toReversed() })).reverse();
-  const removeMs = cpuMs(() => {
-    for (const { slot, names } of removals) index.remove(slot, names);
-  });
-  if (index.stats().blocks !== 0) throw new Error("Expected an empty index after all removals");
-  const perBlock = (ms: number) => (ms * 1e6) / blocks;
-  return { storeNs: perBlock(storeMs), removeNs: perBlock(removeMs), matchUs, bytesPerBlock: bytes / blocks };
-}
-
-/** Milliseconds of the longest single call while the index fills. The timer costs too much to measure it along. */
-function longestCall(workers: number, events: readonly Event[]): number {
-  const index = createPrefixIndex({ capBytes: CAP_BYTES, seed: 1 });
-  const slots = Array.from({ length: workers }, (_, i) => index.addWorker(workerId(`w${i}`)));
-  let longest = 0;
-  for (const event of events) {
-    const blocks = stored(event);
-    const start = performance.now();
-    const cpu = cpuMs(() => index.store(slots[event.worker]!, blocks));
-    // The wall clock counts other processes' turns, the CPU clock ticks in steps of some ms: the truth is below both.
-    longest = Math.max(longest, Math.min(cpu, performance.now() - start));
-  }
-  return longest;
-}
-
-/** Mean microseconds of CPU a match, each prompt once in an order that caches do not foresee. */
-function matchAll(index: PrefixIndex, prompts: readonly Uint8Array[]): number {
-  const out: PrefixMatch[] = [];
-  const stride = 761; // prime
-  const ms = cpuMs(() => {
-    for (let i = 0; i < prompts.length; i++) {
-      const matches = index.match("", prompts[(i * stride) % prompts.length]!, out);
-      if (!matches.some((match) => match.blocks === PROMPT_BLOCKS)) throw new Error("Expected a full match");
-    }
-  });
-  return (ms * 1000) / prompts.length;
-}
+/** Workloads that peers run too: [name, what is in the event file, whether stored and removed are interleaved]. */
+const UPDATES: readonly (readonly [string, EventOptions, boolean])[] = [
+  ["16 workers, unlimited caches", { workers: 16, cacheChunks: UNLIMITED, drain: true }, false],
+  ["64 workers, unlimited caches", { workers: 64, cacheChunks: UNLIMITED, drain: true }, false],
+  ["16 workers, LRU of 65,536 blocks", { workers: 16, cacheChunks: 2048 }, true],
+  ["64 workers, LRU of 32,768 blocks", { workers: 64, cacheChunks: 1024 }, true],
+];
 
 /**
- * The prefix index at a million blocks of 16 tokens (64 bytes): CPU time to store and remove a block, to match a prompt of
- * 512 blocks, memory a block, and the longest call.
+ * The prefix index on a trace, each chunk of 512 tokens as 32 blocks of 16: CPU time to store, remove and match, with the blocks'
+ * hashes given as to the peers, and with 64 bytes a block to hash; memory; the longest call; saving and loading.
  */
-export async function run({ json }: { readonly json: boolean }): Promise<BenchResult> {
-  const results: BenchFigure[] = [];
-  for (const workers of [1, 16, 64]) {
-    const load = workload(workers);
-    const rounds = [measure(workers, load), measure(workers, load), measure(workers, load)];
-    const name = `${workers} ${workers === 1 ? "worker" : "workers"}, ${load.blocks} blocks`;
-    const of = (pick: (round: Round) => number) => rounds.map(pick);
-    results.push(
-      figure(
-        name,
-        "store",
-        "ns/block",
-        of((round) => round.storeNs),
-      ),
-      figure(
-        name,
-        "store",
-        "blocks/s",
-        of((round) => 1e9 / round.storeNs),
-      ),
-      figure(
-        name,
-        "remove",
-        "ns/block",
-        of((round) => round.removeNs),
-      ),
-      figure(
-        name,
-        "remove",
-        "blocks/s",
-        of((round) => 1e9 / round.removeNs),
-      ),
-      figure(
-        name,
-        "match of 512 blocks",
-        "us",
-        rounds.flatMap((round) => round.matchUs),
-      ),
-      figure(
-        name,
-        "memory",
-        "bytes/block",
-        of((round) => round.bytesPerBlock),
-      ),
-      figure(
-        name,
-        "longest call",
-        "ms",
-        rounds.map(() => longestCall(workers, load.events)),
-      ),
-    );
-  }
+export async function run(options: IndexBenchOptions): Promise<BenchResult> {
+  const trace = readTrace(options.trace);
+  mkdirSync(WORK, { recursive: true });
+  const results = [
+    ...updateFigures(trace, options),
+    ...(options.quick === true ? [[16, 1e6]] : [16, 64, 256].flatMap((w) => [1e6, 1e7].map((n) => [w, n]))).flatMap(
+      ([workers, blocks]) => questionFigures(trace, workers!, blocks!),
+    ),
+    ...snapshotFigures(trace),
+  ];
   const result: BenchResult = { bench: "index", results, machine: machine() };
-  printResult(result, json);
+  printResult(result, options.json);
   return result;
+}
+
+function eventFile<T>(trace: Trace, options: EventOptions, use: (path: string) => T): T {
+  const path = join(WORK, `events-${process.pid}.bin`);
+  try {
+    writeEvents(path, trace, options);
+    return use(path);
+  } finally {
+    rmSync(path, { force: true });
+  }
+}
+
+function updateFigures(trace: Trace, { quick = false, peers = !quick }: IndexBenchOptions): BenchFigure[] {
+  const built = peers ? buildPeers() : undefined;
+  if (built !== undefined && "missing" in built) process.stderr.write(`No peers: ${built.missing}\n`);
+  return UPDATES.slice(0, quick ? 1 : UPDATES.length).flatMap(([name, options, mixed]) =>
+    eventFile(trace, options, (path) => {
+      const own = ownUpdates(`${trace.name}, ${name}`, readEvents(path), options.workers, mixed);
+      if (built === undefined || "missing" in built) return own;
+      return [...own, ...PEER_INDEXES.flatMap((peer) => peerUpdates(built.program, peer, name, path, mixed))];
+    }),
+  );
+}
+
+function ownUpdates(name: string, events: readonly Event[], workers: number, mixed: boolean): BenchFigure[] {
+  const updates = events.filter(({ kind }) => kind !== ASKED);
+  const phases: readonly (readonly [string, readonly Event[]])[] = mixed
+    ? [["stored and removed", updates]]
+    : [
+        ["stored", updates.filter(({ kind }) => kind === STORED)],
+        ["removed", updates.filter(({ kind }) => kind === REMOVED)],
+      ];
+  const prompts = events.filter(({ kind, contents }) => kind === ASKED && contents.length >= ASKED_BLOCKS);
+  const asked = prompts.map(({ contents }) => contents.subarray(0, ASKED_BLOCKS));
+  const figures: BenchFigure[] = [];
+  for (const input of ["hashes", "bytes"] as const) {
+    const ns: number[][] = phases.map(() => []);
+    const us: number[] = [];
+    let bytesPerBlock = 0;
+    for (let repeat = 0; repeat < REPEATS; repeat++) {
+      const index = new IndexUnderTest(workers, input);
+      for (const [i, [, list]] of phases.entries()) {
+        ns[i]!.push(index.apply(list));
+        if (i > 0) continue;
+        us.push(...Array.from({ length: ROUNDS }, () => index.ask(asked)));
+        bytesPerBlock = index.bytesPerBlock();
+      }
+    }
+    const label = input === "hashes" ? "hashes given" : "64 bytes a block hashed";
+    for (const [i, [phase]] of phases.entries()) {
+      figures.push(figure(name, `${phase}, ${label}`, "ns/block", ns[i]!));
+      figures.push(
+        figure(
+          name,
+          `${phase}, ${label}`,
+          "blocks/s",
+          ns[i]!.map((value) => 1e9 / value),
+        ),
+      );
+    }
+    figures.push(figure(name, `match of ${ASKED_BLOCKS} blocks, ${label}`, "us", us));
+    if (input === "hashes") figures.push(figure(name, "memory", "bytes/block", [bytesPerBlock]));
+  }
+  return figures;
+}
+
+function peerUpdates(
+  program: string,
+  peer: (typeof PEER_INDEXES)[number],
+  name: string,
+  path: string,
+  mixed: boolean,
+): BenchFigure[] {
+  const runs = Array.from({ length: REPEATS }, () => runPeer(program, peer, path, mixed));
+  return runs[0]!.map((first, i) => {
+    const of = (pick: (one: typeof first) => number | undefined) => runs.map((run) => pick(run[i]!) ?? Number.NaN);
+    if (first.nsPerBlock === undefined)
+      return figure(
+        `${peer}: ${name}`,
+        first.name,
+        "us",
+        of(({ us }) => us),
+      );
+    return figure(
+      `${peer}: ${name}`,
+      first.name,
+      "ns/block",
+      of(({ nsPerBlock }) => nsPerBlock),
+    );
+  });
+}
+
+/** Questions to an index that holds so many blocks, the longest call until then, and memory. */
+function questionFigures(trace: Trace, workers: number, blocks: number): BenchFigure[] {
+  const name = `${trace.name}, ${workers} workers, ${blocks / 1e6} M blocks`;
+  const options = { workers, cacheChunks: UNLIMITED, untilBlocks: blocks };
+  const events = eventFile(trace, options, readEvents);
+  const long = events.filter(({ kind, contents }) => kind === ASKED && contents.length > ASKED_BLOCKS);
+  const prompts = long.slice(-MOST_ASKED).map(({ contents }) => contents.subarray(0, ASKED_BLOCKS));
+  const unknown = (from: number) =>
+    prompts.map((contents) => contents.map((content, i) => (i < from ? content : content ^ 0x5555n)));
+  const kinds: readonly (readonly [string, readonly BigUint64Array[]])[] = [
+    ["all hit", prompts],
+    ["half hit", unknown(ASKED_BLOCKS / 2)],
+    ["miss", unknown(0)],
+  ];
+  const stores = events.filter(({ kind }) => kind === STORED);
+  const figures: BenchFigure[] = [];
+  for (const input of ["hashes", "bytes"] as const satisfies readonly Input[]) {
+    const label = input === "hashes" ? "hashes given" : "64 bytes a block hashed";
+    const index = new IndexUnderTest(workers, input);
+    index.apply(stores);
+    for (const [kind, asked] of kinds) {
+      const rounds = Array.from({ length: ROUNDS }, () => index.ask(asked));
+      figures.push(figure(name, `match of ${ASKED_BLOCKS} blocks, ${kind}, ${label}`, "us", rounds));
+    }
+    if (input === "hashes") figures.push(figure(name, "memory", "bytes/block", [index.bytesPerBlock()]));
+  }
+  const longest = Array.from({ length: REPEATS }, () => longestCall(new IndexUnderTest(workers, "hashes"), stores));
+  figures.push(figure(name, "longest call while it fills", "ms", longest));
+  return figures;
+}
+
+function snapshotFigures(trace: Trace): BenchFigure[] {
+  const workers = 16;
+  const events = eventFile(trace, { workers, cacheChunks: UNLIMITED, untilBlocks: 1e6 }, readEvents);
+  const index = new IndexUnderTest(workers, "hashes");
+  index.apply(events.filter(({ kind }) => kind === STORED));
+  const saves: number[] = [];
+  const loads: number[] = [];
+  let longest = 0;
+  let bytes = 0;
+  for (let repeat = 0; repeat < REPEATS; repeat++) {
+    const chunks: (readonly Uint8Array[])[] = [];
+    saves.push(
+      cpuMs(() => {
+        for (let worker = 0; worker < workers; worker++) {
+          const taken = index.save(worker);
+          chunks.push(taken.chunks);
+          longest = Math.max(longest, taken.longestMs);
+        }
+      }),
+    );
+    bytes = chunks.flat().reduce((sum, chunk) => sum + chunk.length, 0);
+    const copy = new IndexUnderTest(workers, "hashes");
+    loads.push(
+      cpuMs(() => {
+        for (const [worker, list] of chunks.entries()) copy.load(worker, list);
+      }),
+    );
+    if (copy.blocks() !== index.blocks()) throw new Error(`Loaded ${copy.blocks()} of ${index.blocks()} blocks`);
+  }
+  const name = `${trace.name}, ${workers} workers, 1 M blocks`;
+  return [
+    figure(name, "save", "ms", saves),
+    figure(name, "load", "ms", loads),
+    figure(name, "longest step of save", "ms", [longest]),
+    figure(name, "snapshot", "bytes/block", [bytes / index.blocks()]),
+  ];
 }

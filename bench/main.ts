@@ -1,18 +1,21 @@
 import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
 
-// npm run bench -- NAME [--json] [--against NAME=URL,PID …] [--frames N]: one benchmark, which is the module of its name beside this file.
+// npm run bench -- NAME [--json] [--against NAME=URL,PID …] [--frames N] [--quick] [--trace FILE] [--ops N]: one benchmark, which is the module of its name beside this file.
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     json: { type: "boolean", default: false },
     against: { type: "string", multiple: true, default: [] },
     frames: { type: "string" },
+    quick: { type: "boolean", default: false },
+    trace: { type: "string" },
+    ops: { type: "string" },
   },
 });
 const [name = ""] = positionals;
 const file = new URL(`./${name}.ts`, import.meta.url);
-if (!/^[a-z]+$/.test(name) || name === "main" || name === "result" || !existsSync(file)) {
+if (!/^[a-z-]+$/.test(name) || name === "main" || name === "result" || !existsSync(file)) {
   process.stderr.write(
     `Cannot run benchmark "${name}": there is none of this name. Try npm run bench -- proxy --json\n`,
   );
