@@ -68,3 +68,12 @@ it("logsCommand follows until it is told to end", async () => {
   stop.abort();
   expect(await done).toBe(0);
 });
+
+it("shows what was kept of the last good and the last bad run, and says when there is none", async () => {
+  writeFileSync(join(dir, "log", "n-org-m.log.bad"), "boom\n");
+  const { out, done } = await run([], { run: "bad" });
+  await done;
+  expect(out).toEqual(["boom"]);
+  const none = await run(["org/m"], { run: "good" });
+  await expect(none.done).rejects.toThrow(/^Cannot show the last good run of "org\/m": no run was stable/);
+});

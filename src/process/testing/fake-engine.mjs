@@ -10,6 +10,8 @@
 //   --ignore-sigterm    SIGTERM does nothing (the number of them is printed)
 //   --term-twice        the first SIGTERM does nothing, the second one ends it with 1 (as llama-server)
 //   --spawn-child       start a child in the same process group that ignores SIGTERM; its pid is printed as "child N"
+//   --leak-session      the same with a session of its own, which no group kill reaches
+//   --running N         /metrics: N requests, and a counter that never moves
 //   --spam-log          write a megabyte to stdout, again and again
 //   --print-env NAME    print a variable
 //   --mark TEXT         does nothing; its child has it in its command line too
@@ -30,6 +32,8 @@ const { values } = parseArgs({
     "ignore-sigterm": { type: "boolean", default: false },
     "term-twice": { type: "boolean", default: false },
     "spawn-child": { type: "boolean", default: false },
+    "leak-session": { type: "boolean", default: false },
+    running: { type: "string" },
     "spam-log": { type: "boolean", default: false },
     "print-env": { type: "string" },
     mark: { type: "string", default: "" },
@@ -47,9 +51,13 @@ if (values["ignore-sigterm"] || values["term-twice"]) {
 console.log(`engine ${process.pid}`);
 if (values["print-env"] !== undefined) console.log(`${values["print-env"]}=${process.env[values["print-env"]]}`);
 
-if (values["spawn-child"]) {
+if (values["spawn-child"] || values["leak-session"]) {
   const stay = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)";
-  const child = spawn(process.execPath, ["-e", stay, values.mark], { stdio: "inherit" });
+  const detached = values["leak-session"];
+  const child = spawn(process.execPath, ["-e", stay, values.mark], {
+    stdio: detached ? "ignore" : "inherit",
+    detached,
+  });
   console.log(`child ${child.pid}`);
 }
 
@@ -72,6 +80,11 @@ if (values.port !== undefined) {
   const server = createServer((request, response) => {
     const ready = !values["never-ready"] && performance.now() >= readyAt;
     response.statusCode = values["fail-load"] ? 500 : ready ? 200 : 503;
+    if (values.running !== undefined && request.url === "/metrics") {
+      response.statusCode = 200;
+      response.end(`running ${values.running}\nprogress 7\n`);
+      return;
+    }
     response.end(request.url === "/health" ? "{}" : "hello");
   });
   setTimeout(() => server.listen(Number(values.port), "127.0.0.1"), Number(values["listen-after"]));
