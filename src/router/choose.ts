@@ -4,10 +4,10 @@ import type { WorkerId } from "../core/ids.ts";
 import type { WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import type { Decision, Policy, WorkerSnapshot } from "../routing/decision.ts";
+import type { Learning } from "../routing/learning.ts";
+import { Booking, type LoadBook } from "../routing/load.ts";
 import { textHash } from "../routing/rendezvous.ts";
 import type { ModelGroup } from "./fleet.ts";
-import type { Learning } from "./learning.ts";
-import { Booking, type LoadBook } from "./load.ts";
 import type { Prompt } from "./render.ts";
 
 /** A worker chosen and booked. */

@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { ModelDemand, ModelLoader, WorkerUse } from "../core/model-loader.ts";
+import type { LoadBook } from "../routing/load.ts";
 import type { Fleet } from "./fleet.ts";
-import type { LoadBook } from "./load.ts";
 
 export interface DemandReportOptions {
   readonly fleet: Fleet;

@@ -2,9 +2,9 @@ import type { Clock } from "../core/clock.ts";
 import { forwardResponseHeaders, localLocation } from "../http/headers.ts";
 import type { UpstreamCall, UpstreamHandler, UpstreamRequest, Upstreams } from "../http/upstream.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
+import type { Leg } from "../routing/load.ts";
 import type { Exchange } from "./accept.ts";
 import type { AnswerFacts } from "./answer.ts";
-import type { Leg } from "./load.ts";
 import { OpenedSink } from "./opened-stream.ts";
 import { FoldSink, type LegEnd, RawSink, type Sink, type SinkContext, StreamSink, WholeSink } from "./sinks.ts";
 

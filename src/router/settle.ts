@@ -1,10 +1,10 @@
 import type { Clock } from "../core/clock.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
+import type { Learning } from "../routing/learning.ts";
 import type { Exchange } from "./accept.ts";
 import type { AnswerFacts } from "./answer.ts";
 import type { Choice } from "./choose.ts";
 import type { DecisionRecord } from "./decisions.ts";
-import type { Learning } from "./learning.ts";
 import type { ReadRequest } from "./read.ts";
 import type { Prompt } from "./render.ts";
 import type { Outcome, RouterMetrics } from "./router-metrics.ts";

@@ -1,6 +1,6 @@
 import type { WorkerId } from "../core/ids.ts";
-import { blendRates, Calibration, TokenRatio, type TtftObservation } from "../routing/calibration.ts";
-import type { Rates } from "../routing/decision.ts";
+import { blendRates, Calibration, TokenRatio, type TtftObservation } from "./calibration.ts";
+import type { Rates } from "./decision.ts";
 
 /** What the router learns from answers: rates by worker, drawn to their model's, and bytes a token by model. */
 export class Learning {
