@@ -112,7 +112,8 @@ function resolveRecord(rest: string, value: z.ZodType, written: Tree, path: KeyP
     const target = resolveVariable(rest.slice(cut + 2), value, undefined, [...path, rest.slice(0, cut)]);
     if (target !== undefined) return target;
   }
-  return undefined;
+  // A name with a plain value (`[engine].env`): the whole rest is the name.
+  return keyInfo(value).shape.type === "table" ? undefined : { path: [...path, rest], schema: value };
 }
 
 function unknownVariable(variable: string, schema: z.ZodType) {

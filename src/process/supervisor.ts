@@ -19,6 +19,7 @@ import { openProcessOutput, type ProcessOutput } from "./process-output.ts";
 import type { Env, ProcessSpec, ProcessStatus, SupervisorDeps } from "./process-spec.ts";
 import { isShortage } from "./shortage.ts";
 import { type Exit, type ProcessHandle, spawnProcess } from "./spawn.ts";
+import { stateReason } from "./state-reason.ts";
 import type { StopRequest } from "./stop-request.ts";
 
 /** One start. `handle` is undefined while it is being prepared. */
@@ -248,6 +249,8 @@ export class Supervisor {
     const found = pidFile === undefined ? undefined : readPidFile(pidFile);
     if (found === undefined) return undefined;
     const { kept } = found;
+    // The next one's is above it, also within the same second.
+    this.#epoch = Math.max(this.#epoch, kept.epoch);
     if (!found.runs) {
       await endLeftovers(kept);
       return undefined;
@@ -259,7 +262,6 @@ export class Supervisor {
     }
     this.#deps.log.info("found the engine running", { pid: kept.pid });
     this.#output.begin(true);
-    this.#epoch = kept.epoch;
     return adoptProcess(kept);
   }
 
@@ -361,26 +363,9 @@ export class Supervisor {
   }
 
   #defaultReason(before: State, event: Event): string {
-    const { policy } = this.#spec;
-    const state = this.#state;
-    switch (state.at) {
-      case "starting":
-        // An engine that was never ready is given fewer attempts.
-        return state.attempt <= 1
-          ? "loading"
-          : `loading, attempt ${state.attempt} of ${state.proven ? policy.maxAttempts : policy.firstAttempts}`;
-      case "draining":
-        return "waiting for its requests to end";
-      case "stopped":
-        return this.#stopWhy ?? "stopped";
-      case "killing": {
-        if (before.at !== "sick") return event === "tick" ? "not ready in time" : "killed";
-        const health = this.#run?.health;
-        return `killed: ${health?.isSilent ? health.hungText(this.#deps.clock.now()) : this.#reason}`;
-      }
-      default:
-        return state.at;
-    }
+    const health = this.#run?.health;
+    const hung = health?.isSilent ? health.hungText(this.#deps.clock.now()) : this.#reason;
+    return stateReason(this.#state, before, event, this.#spec.policy, { hung, stopped: this.#stopWhy });
   }
 
   #publishSoon(): void {
