@@ -4,6 +4,7 @@ import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
 import { isCgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
+import type { ModelLoader } from "../core/model-loader.ts";
 import type { ReloadReport } from "../core/reload-report.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import { type HttpServer, startHttpServer } from "../http/server.ts";
@@ -54,9 +55,11 @@ export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promi
     const tls = openTls(settings.security, { clock, log });
     opened.push({ close: async () => tls.close() });
     if (tls.serverOptions() === undefined) warnOfClearText(settings.agent.listen, log);
+    const started = Promise.withResolvers<void>();
+    opened.push({ close: async () => started.resolve() });
     const wires: WireServer[] = [];
     for (const tcp of listenAddresses(settings)) {
-      const wire = await listenWire({ routes: agentRoutes(directory, agent.loader), tcp, tls });
+      const wire = await listenWire({ routes: agentRoutes(directory, loaderOf(agent), started.promise), tcp, tls });
       wires.push(wire);
       opened.push(wire);
     }
@@ -68,6 +71,7 @@ export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promi
     // Engines that run on stay known with what is in their caches.
     opened.push({ close: () => registration.close(directory.list().map(({ id }) => id)) });
     agent.start();
+    started.resolve();
     return {
       agent,
       directory,
@@ -90,6 +94,15 @@ function warnOfClearText({ host, port }: HostPort, log: Log): void {
     listen: `${host}:${port}`,
     remedy: "Set cert_file, key_file and client_ca_file in [security], or listen on loopback ([agent].listen)",
   });
+}
+
+/** The agent's loader of the moment: a reload may bring one, or another. */
+function loaderOf(agent: Agent): ModelLoader {
+  return {
+    demand: (router, demand) => agent.loader?.demand(router, demand),
+    load: async (name) => (await agent.loader?.load(name)) ?? [],
+    unload: async (name) => (await agent.loader?.unload(name)) ?? [],
+  };
 }
 
 function listenAddresses({ agent: { listen, listenGrpc } }: Settings): HostPort[] {

@@ -9,17 +9,27 @@ import { workerToMessage } from "./worker-message.ts";
 /**
  * The routes of `cgn.agent.v1.Agent`: what this agent's directory holds.
  * @param loader whom demand is told; without one it is heard and nothing is loaded
+ * @param started nothing is told of workers before it settles: an empty list would make followers forget those that an agent
+ * before this one left running
  */
-export function agentRoutes(directory: WorkerDirectory, loader?: ModelLoader): (router: ConnectRouter) => void {
+export function agentRoutes(
+  directory: WorkerDirectory,
+  loader?: ModelLoader,
+  started: Promise<void> = Promise.resolve(),
+): (router: ConnectRouter) => void {
   const workers = () => directory.list().map(workerToMessage);
   return (router) => {
     router.service(Agent, {
       async *watch(_request, context) {
+        await started;
         for await (const _ of watchValues((listener) => directory.subscribe(listener), context.signal)) {
           yield { workers: workers() };
         }
       },
-      list: () => ({ workers: workers() }),
+      list: async () => {
+        await started;
+        return { workers: workers() };
+      },
       demand(request) {
         loader?.demand(request.router, demandOf(request));
         return {};
