@@ -5,7 +5,7 @@ import { BlockPool } from "./block-pool.ts";
 describe("BlockPool", () => {
   it("take() gives blocks without a name first, then the least recently released, deepest first", () => {
     const removed: string[] = [];
-    const pool = new BlockPool(6, (name) => removed.push(name));
+    const pool = new BlockPool(6, (name) => removed.push(String(name)));
     const first = pool.take(3);
     pool.setName(first[0]!, "a0");
     pool.setName(first[1]!, "a1");
@@ -21,7 +21,7 @@ describe("BlockPool", () => {
 
   it("find() gives the older of two blocks with one name, and each one's loss is told", () => {
     const removed: string[] = [];
-    const pool = new BlockPool(2, (name) => removed.push(name));
+    const pool = new BlockPool(2, (name) => removed.push(String(name)));
     const [one, two] = pool.take(2);
     pool.setName(one!, "x");
     pool.setName(two!, "x");

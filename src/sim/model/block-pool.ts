@@ -1,7 +1,10 @@
-/** Names a KV block: chained, so that equal names mean equal prefixes. Text, for example a digest in hex. */
-export type BlockName = string;
+import type { BlockName } from "./cache-event.ts";
 
 const NONE = -1;
+/** Ends of the two parts of the free queue. Block ids follow. */
+const FRONT = 0;
+const BACK = 1;
+const FIRST_ID = 2;
 
 /**
  * A fixed number of KV blocks with a prefix cache, in the order that vLLM evicts.
@@ -9,38 +12,39 @@ const NONE = -1;
  * A block is in use (some sequence holds it) or free; a free one may still have a name, and is then found and re-used
  * until it is taken for something else. Free blocks form one queue, taken from its front:
  *
- *     front  blocks without a name · named ones, least recently released first, of one sequence the deepest first  back
+ *     front  released without a name · never used · named ones, least recently released first, of one sequence the deepest first  back
  *
  * The same name may be held by several blocks (a prompt that is fully cached has its last block computed again); the
  * oldest is found first, and each one's loss is told. Checked against a recorded vLLM 0.32.0 run, hash for hash.
+ *
+ * Memory grows with the blocks that were ever used, not with the size.
  */
 export class BlockPool {
   readonly size: number;
-  readonly #onRemoved: (name: BlockName) => void;
-  readonly #refs: Int32Array;
-  readonly #names: (BlockName | undefined)[];
-  /** Free queue: links by block id; the last slot is its head and tail. */
-  readonly #next: Int32Array;
-  readonly #prev: Int32Array;
-  readonly #byName = new Map<BlockName, number[]>();
+  readonly #onRemoved: (name: BlockName, last: boolean) => void;
+  #refs = new Int32Array(256);
+  readonly #names: (BlockName | undefined)[] = [undefined, undefined];
+  /** Two rings of free blocks: links by block id. */
+  #next = new Int32Array(256);
+  #prev = new Int32Array(256);
+  /** By block: the next one with the same name. */
+  #twin = new Int32Array(256).fill(NONE);
+  /** The oldest block of a name. */
+  readonly #byName = new Map<BlockName, number>();
+  /** The next id that was never used. */
+  #unused = FIRST_ID;
   #free: number;
+  #cached = 0;
 
   /**
    * @param size blocks that may be used (vLLM's null block is not among them), at least 1
-   * @param onRemoved told the name of each block that is evicted
+   * @param onRemoved told the name of each block that is evicted, and whether no other has it
    */
-  constructor(size: number, onRemoved: (name: BlockName) => void) {
+  constructor(size: number, onRemoved: (name: BlockName, last: boolean) => void) {
     if (!Number.isInteger(size) || size < 1) throw new RangeError(`a block pool needs at least one block, not ${size}`);
     this.size = size;
     this.#onRemoved = onRemoved;
-    this.#refs = new Int32Array(size);
-    this.#names = new Array<BlockName | undefined>(size).fill(undefined);
-    this.#next = new Int32Array(size + 1);
-    this.#prev = new Int32Array(size + 1);
-    for (let i = 0; i <= size; i++) {
-      this.#next[i] = i === size ? 0 : i + 1;
-      this.#prev[i] = i === 0 ? size : i - 1;
-    }
+    for (const end of [FRONT, BACK]) this.#next[end] = this.#prev[end] = end;
     this.#free = size;
   }
 
@@ -55,14 +59,12 @@ export class BlockPool {
 
   /** Blocks that carry a name, in use or not. */
   get cached(): number {
-    let count = 0;
-    for (const ids of this.#byName.values()) count += ids.length;
-    return count;
+    return this.#cached;
   }
 
   /** The block that holds this name. */
   find(name: BlockName): number | undefined {
-    return this.#byName.get(name)?.[0];
+    return this.#byName.get(name);
   }
 
   isFree(id: number): boolean {
@@ -77,10 +79,9 @@ export class BlockPool {
     if (count > this.#free) throw new RangeError(`${count} blocks asked, ${this.#free} free`);
     const taken: number[] = [];
     for (let i = 0; i < count; i++) {
-      const id = this.#next[this.size]!;
-      this.#unlink(id);
-      this.#forget(id);
+      const id = this.#takeOne();
       this.#refs[id] = 1;
+      this.#free--;
       taken.push(id);
     }
     return taken;
@@ -88,7 +89,10 @@ export class BlockPool {
 
   /** One more sequence uses this block. */
   touch(id: number): void {
-    if (this.#refs[id] === 0) this.#unlink(id);
+    if (this.#refs[id] === 0) {
+      this.#unlink(id);
+      this.#free--;
+    }
     this.#refs[id] = this.#refs[id]! + 1;
   }
 
@@ -96,9 +100,14 @@ export class BlockPool {
   setName(id: number, name: BlockName): void {
     if (this.#names[id] !== undefined) throw new RangeError(`block ${id} has a name already`);
     this.#names[id] = name;
-    const ids = this.#byName.get(name);
-    if (ids === undefined) this.#byName.set(name, [id]);
-    else ids.push(id);
+    this.#cached++;
+    const oldest = this.#byName.get(name);
+    if (oldest === undefined) this.#byName.set(name, id);
+    else {
+      let last = oldest;
+      while (this.#twin[last] !== NONE) last = this.#twin[last]!;
+      this.#twin[last] = id;
+    }
   }
 
   /** A sequence lets go of its blocks, given from the root on. */
@@ -109,9 +118,10 @@ export class BlockPool {
       if (refs < 0) throw new RangeError(`block ${id} released more often than taken`);
       this.#refs[id] = refs;
       if (refs > 0) continue;
+      this.#free++;
       // A block that nobody can find again is the cheapest to lose: it goes to the front.
-      if (this.#names[id] === undefined) this.#link(id, this.size, this.#next[this.size]!);
-      else this.#link(id, this.#prev[this.size]!, this.size);
+      if (this.#names[id] === undefined) this.#link(id, FRONT, this.#next[FRONT]!);
+      else this.#link(id, this.#prev[BACK]!, BACK);
     }
   }
 
@@ -119,18 +129,49 @@ export class BlockPool {
   reset(): boolean {
     if (this.used > 0) return false;
     this.#names.fill(undefined);
+    this.#twin.fill(NONE);
     this.#byName.clear();
+    this.#cached = 0;
     return true;
+  }
+
+  #takeOne(): number {
+    let id = this.#next[FRONT]!;
+    if (id === FRONT) {
+      if (this.#unused < FIRST_ID + this.size) return this.#makeOne();
+      id = this.#next[BACK]!;
+    }
+    this.#unlink(id);
+    this.#forget(id);
+    return id;
+  }
+
+  #makeOne(): number {
+    const id = this.#unused++;
+    if (id >= this.#refs.length) {
+      this.#refs = grown(this.#refs, 0);
+      this.#next = grown(this.#next, 0);
+      this.#prev = grown(this.#prev, 0);
+      this.#twin = grown(this.#twin, NONE);
+    }
+    this.#names.push(undefined);
+    return id;
   }
 
   #forget(id: number): void {
     const name = this.#names[id];
     if (name === undefined) return;
-    const ids = this.#byName.get(name)!;
-    if (ids.length === 1) this.#byName.delete(name);
-    else ids.splice(ids.indexOf(id), 1);
+    const twin = this.#twin[id]!;
+    let other = this.#byName.get(name)!;
+    if (other !== id) {
+      while (this.#twin[other] !== id) other = this.#twin[other]!;
+      this.#twin[other] = twin;
+    } else if (twin === NONE) this.#byName.delete(name);
+    else this.#byName.set(name, twin);
+    this.#twin[id] = NONE;
     this.#names[id] = undefined;
-    this.#onRemoved(name);
+    this.#cached--;
+    this.#onRemoved(name, !this.#byName.has(name));
   }
 
   #unlink(id: number): void {
@@ -138,9 +179,6 @@ export class BlockPool {
     const after = this.#next[id]!;
     this.#next[before] = after;
     this.#prev[after] = before;
-    this.#next[id] = NONE;
-    this.#prev[id] = NONE;
-    this.#free--;
   }
 
   #link(id: number, before: number, after: number): void {
@@ -148,6 +186,12 @@ export class BlockPool {
     this.#prev[id] = before;
     this.#next[id] = after;
     this.#prev[after] = id;
-    this.#free++;
   }
+}
+
+function grown(array: Int32Array<ArrayBuffer>, fill: number): Int32Array<ArrayBuffer> {
+  const larger = new Int32Array(2 * array.length);
+  larger.set(array);
+  if (fill !== 0) larger.fill(fill, array.length);
+  return larger;
 }

@@ -1,92 +1,33 @@
-import { type BlockNamer, type CacheEvent, newSequence, PrefixCache, type Sequence } from "./prefix-cache.ts";
-import { type EngineProfile, stepDurationMs } from "./profile.ts";
+import type { BlockNamer } from "./cache-event.ts";
+import { CacheNews } from "./cache-news.ts";
+import { Gaps } from "./gaps.ts";
+import type { KvCache } from "./kv-cache.ts";
+import type { EngineLimits } from "./limits.ts";
+import { makeCache } from "./make-cache.ts";
+import type { ModelCounters, ModelOutput } from "./output.ts";
+import type { EngineProfile } from "./profile.ts";
+import { Reader } from "./reader.ts";
+import { type AnyRequest, isKeyed } from "./request.ts";
+import { decodes, newRun, type Run, timingOf } from "./run.ts";
+import { Scheduler } from "./scheduler.ts";
+import { emptySequence, type Sequence } from "./sequence.ts";
+import { durationOf, endOf, type Step, stepsBegun } from "./step.ts";
+import { TierStack } from "./tier-stack.ts";
+import { Timers } from "./timers.ts";
 
-/** A request as the model sees it: what it will answer is settled beforehand. */
-export interface ModelRequest {
-  readonly id: string;
-  /** At least one token id. */
-  readonly prompt: readonly number[];
-  /** Token ids that will be generated; at least one. */
-  readonly output: readonly number[];
-  /** Why it ends after the last of them. */
-  readonly finish: "stop" | "length";
-  readonly lora: string;
-  readonly salt: string;
-}
+export type { EngineLimits, SlotLimits, TierLimits } from "./limits.ts";
+export type { CacheUse, ModelCounters, ModelOutput, Timing } from "./output.ts";
+export type { AnyRequest, BlockKey, KeyedRequest, ModelRequest } from "./request.ts";
 
-export interface EngineLimits {
-  /** KV blocks that may be used. */
-  readonly blocks: number;
-  readonly blockTokens: number;
-  /** Tokens computed in one step, prompts and answers together. */
-  readonly maxBatchedTokens: number;
-  readonly maxSequences: number;
-  readonly prefixCaching: boolean;
-  /** `as-filled` (vLLM): a block of generated tokens is stored once full. `at-finish` (SGLang): with the request's end. */
-  readonly generatedBlocks: "as-filled" | "at-finish";
-  /** True (SGLang): a reset is published at once. False (vLLM): with the next step. */
-  readonly publishesWhenIdle: boolean;
-}
-
-/** What happens, with its time in milliseconds. Times never decrease. */
-export type ModelOutput =
-  | { readonly type: "events"; readonly at: number; readonly events: readonly CacheEvent[] }
-  | {
-      readonly type: "token";
-      readonly at: number;
-      readonly id: string;
-      readonly token: number;
-      /** 0 for the first token. */
-      readonly index: number;
-      readonly use: CacheUse;
-    }
-  | {
-      readonly type: "finished";
-      readonly at: number;
-      readonly id: string;
-      readonly reason: "stop" | "length";
-      readonly use: CacheUse;
-    };
-
-/** What a request found in the cache; settled when it is first scheduled. */
-export interface CacheUse {
-  readonly cachedTokens: number;
-  /** Prompt tokens in blocks that this request stored. */
-  readonly createdCacheTokens: number;
-}
-
-/** Totals since the start. */
-export interface ModelCounters {
-  steps: number;
-  queriedTokens: number;
-  hitTokens: number;
-  promptTokens: number;
-  generatedTokens: number;
-  preemptions: number;
-  finished: { stop: number; length: number; abort: number };
-}
-
-interface Running {
-  readonly request: ModelRequest;
-  readonly sequence: Sequence;
-  /** Tokens whose keys and values are computed. */
-  computed: number;
-  generated: number;
-  /** Undefined until it is first scheduled. */
-  use: CacheUse | undefined;
-  live: boolean;
-}
-
-interface Step {
-  readonly endsAt: number;
-  readonly work: readonly { readonly run: Running; readonly target: number }[];
-}
-
+/** NIXL's lease in vLLM. */
+const HOLD_MS = 480_000;
 /**
  * An inference engine in the caller's time: waiting queue, continuous batching with chunked prefill under a token budget,
- * prefix cache, preemption when blocks run out. Pure: the same calls give the same outputs.
+ * prefix cache, tiers behind it, preemption when blocks run out, prefill → decode. Pure: the same calls give the same outputs.
  *
- * Call `advance(now)` whenever `nextAt` has come; `submit`, `abort` and `reset` take the present time, which never runs back.
+ * Call `advance(now)` whenever `nextAt` has come; `submit`, `abort`, `release` and `reset` take the present time, which never runs back.
+ * While nothing can change, many decode steps of keyed requests are taken at once: their times stay those of single steps, and only
+ * the loss of cached blocks to growing answers is told at the end of them.
  */
 export class EngineModel {
   readonly limits: EngineLimits;
@@ -94,71 +35,126 @@ export class EngineModel {
     steps: 0,
     queriedTokens: 0,
     hitTokens: 0,
+    tierHitTokens: 0,
+    transferredTokens: 0,
     promptTokens: 0,
     generatedTokens: 0,
+    computedTokens: 0,
     preemptions: 0,
+    busyMs: 0,
     finished: { stop: 0, length: 0, abort: 0 },
   };
+  /** Times between the tokens of each answer. */
+  readonly gaps = new Gaps();
   /** Factor on every step's duration from the next step on; 1 is normal. */
   slowdown = 1;
   readonly #profile: EngineProfile;
-  readonly #cache: PrefixCache;
-  readonly #byId = new Map<string, Running>();
-  #waiting: Running[] = [];
-  #running: Running[] = [];
+  readonly #cache: KvCache;
+  readonly #tiers: TierStack;
+  readonly #news: CacheNews;
+  readonly #scheduler: Scheduler;
+  readonly #byId = new Map<string, Run>();
+  readonly #timers = new Timers<Run>();
   #step: Step | undefined;
+  /** Requests that are over and whose blocks wait for a decode engine. */
+  #held = 0;
   #outputs: ModelOutput[] = [];
-  #held: Sequence | undefined;
+  #faultHolds: Sequence | undefined;
 
   constructor(limits: EngineLimits, profile: EngineProfile, namer: BlockNamer) {
     this.limits = limits;
     this.#profile = profile;
-    this.#cache = new PrefixCache({ ...limits, namer, enabled: limits.prefixCaching });
+    this.#news = new CacheNews(limits.reportsBlocks === true);
+    const { blockTokens } = limits;
+    const tokenBytes = limits.kvBytesPerToken ?? profile.kvBytesPerToken ?? 131_072;
+    this.#tiers = new TierStack({
+      tiers: limits.tiers ?? [],
+      blockBytes: tokenBytes * blockTokens,
+      blockTokens,
+      namer,
+    });
+    this.#cache = makeCache(limits, { namer, news: this.#news, tiers: this.#tiers });
+    this.#scheduler = new Scheduler(limits, {
+      cache: this.#cache,
+      reader: new Reader(limits, profile, tokenBytes, this.#tiers),
+      tiers: this.#tiers,
+      counters: this.counters,
+      onReading: (run, endsAt) => this.#timers.set(endsAt, run),
+    });
   }
 
   get running(): number {
-    return this.#running.length;
+    return this.#scheduler.running;
   }
 
+  /** Requests that wait, for blocks being read too. */
   get waiting(): number {
-    return this.#waiting.length;
+    return this.#byId.size - this.#scheduler.running - this.#held;
   }
 
   get usedBlocks(): number {
-    return this.#cache.pool.used;
+    return this.#cache.used;
   }
 
   get cachedBlocks(): number {
-    return this.#cache.pool.cached;
+    return this.#cache.cached;
+  }
+
+  /** Blocks kept, by tier. */
+  get tierBlocks(): ReturnType<TierStack["sizes"]> {
+    return this.#tiers.sizes();
   }
 
   /** When `advance` is next due; undefined while nothing can happen by itself. */
   get nextAt(): number | undefined {
-    return this.#step?.endsAt;
+    const timer = this.#timers.nextAt;
+    if (this.#step === undefined) return timer;
+    const end = endOf(this.#step);
+    return timer !== undefined && timer < end ? timer : end;
   }
 
   /**
-   * @throws RangeError for an empty prompt or answer, a known id, or a request that can never fit
+   * @throws RangeError for an empty prompt or answer, a known id, too few keys, or a request that can never fit
    */
-  submit(now: number, request: ModelRequest): void {
-    const most = request.prompt.length + request.output.length - 1;
-    if (request.prompt.length === 0 || request.output.length === 0) throw new RangeError("a request needs tokens");
-    if (this.#byId.has(request.id)) throw new RangeError(`request ${request.id} is known already`);
-    if (this.#cache.blocksFor(most) > this.limits.blocks) {
-      throw new RangeError(`${most} tokens do not fit into ${this.limits.blocks} blocks of ${this.limits.blockTokens}`);
+  submit(now: number, request: AnyRequest): void {
+    this.#settle(now);
+    const run = newRun(request, now);
+    const { length } = run.sequence;
+    const { blocks, blockTokens } = this.limits;
+    if (!(length >= 1 && run.outputTokens >= 1)) throw new RangeError("a request needs tokens");
+    if (isKeyed(request) && request.blocks.length < Math.floor(length / blockTokens)) {
+      throw new RangeError(`${request.blocks.length} block keys are too few for ${length} tokens`);
     }
-    const sequence = newSequence(request.prompt, request.lora, request.salt);
-    const run: Running = { request, sequence, computed: 0, generated: 0, use: undefined, live: true };
+    if (this.#byId.has(request.id)) throw new RangeError(`request ${request.id} is known already`);
+    const most = length + run.outputTokens - 1;
+    if (Math.ceil(most / blockTokens) > blocks) {
+      throw new RangeError(`${most} tokens do not fit into ${blocks} blocks of ${blockTokens}`);
+    }
     this.#byId.set(request.id, run);
-    this.#waiting.push(run);
+    const overhead = this.slowdown * (this.#profile.requestMs ?? 0);
+    if (overhead > 0) this.#timers.set(now + overhead, run);
+    else this.#enqueue(now, run);
     this.#run(now);
   }
 
   /** Forget a request; its blocks are free at once. Unknown ids are none. */
   abort(now: number, id: string): void {
     const run = this.#byId.get(id);
-    if (run === undefined) return;
+    if (run === undefined || run.state === "held") return;
+    this.#settle(now);
+    if (this.#byId.get(id) !== run) return;
+    this.#splitStep(now);
     this.counters.finished.abort++;
+    this.#drop(run);
+    this.#run(now);
+  }
+
+  /** Prefill side: the decode engine has read the blocks of a request that is over. Unknown ids are none. */
+  release(now: number, id: string): void {
+    this.#settle(now);
+    const run = this.#byId.get(id);
+    if (run?.state !== "held") return;
+    this.#splitStep(now);
     this.#drop(run);
     this.#run(now);
   }
@@ -172,11 +168,12 @@ export class EngineModel {
 
   /** Fault: take `count` free blocks away (all when undefined), or give them back (0). */
   holdBlocks(now: number, count: number | undefined): void {
-    if (this.#held !== undefined) this.#cache.release(this.#held);
-    const held = newSequence([], "", "");
-    const blocks = Math.min(count ?? this.limits.blocks, this.#cache.pool.free);
+    this.#splitStep(now);
+    if (this.#faultHolds !== undefined) this.#cache.release(this.#faultHolds);
+    const held = emptySequence();
+    const blocks = Math.min(count ?? this.limits.blocks, this.#cache.free);
     this.#cache.grow(held, blocks * this.limits.blockTokens);
-    this.#held = held;
+    this.#faultHolds = held;
     this.#run(now);
   }
 
@@ -188,140 +185,172 @@ export class EngineModel {
     return outputs;
   }
 
-  #run(now: number): void {
-    let at = now;
+  /** Do what was due before `now`, so that what happens now finds the engine as it is. */
+  #settle(now: number): void {
+    const due = this.nextAt;
+    if (due !== undefined && due < now) this.#run(now, true);
+  }
+
+  #run(now: number, before = false): void {
+    if (this.#step === undefined) this.#step = this.#startStep(now);
     while (true) {
-      if (this.#step !== undefined) {
-        if (this.#step.endsAt > now) return;
-        at = this.#step.endsAt;
-        this.#finishStep(this.#step);
+      const end = this.#step === undefined ? Number.POSITIVE_INFINITY : endOf(this.#step);
+      const timer = this.#timers.nextAt ?? Number.POSITIVE_INFINITY;
+      const at = Math.min(end, timer);
+      if (before ? at >= now : at > now || at === Number.POSITIVE_INFINITY) return;
+      if (timer <= end) this.#ring(at, this.#timers.take());
+      else this.#finishStep(this.#step!, end);
+      if (this.#step === undefined) this.#step = this.#startStep(at);
+    }
+  }
+
+  /** A request's time has come: it arrives, its blocks are read, or nobody wants them any more. */
+  #ring(at: number, run: Run): void {
+    if (run.state === "arriving") this.#enqueue(at, run);
+    else if (run.state === "reading") {
+      this.#scheduler.ready(run);
+      if (run.request.transfer === true && run.transferMs > 0) {
+        this.#outputs.push({ type: "transferred", at, id: run.request.id });
       }
-      this.#step = this.#startStep(at);
-      if (this.#step === undefined) return;
+      this.#cutStep(at);
+    } else if (run.state === "held") {
+      this.#splitStep(at);
+      this.#outputs.push({ type: "expired", at, id: run.request.id });
+      this.#drop(run);
     }
   }
 
-  /** Choose the work of the next step: running sequences first, then waiting ones, under the token budget. */
+  #enqueue(at: number, run: Run): void {
+    run.state = "waiting";
+    run.queuedAt = at;
+    // Whoever waits already cannot be admitted before the step's end, so neither can those behind.
+    const { waiting } = this.#scheduler;
+    if (waiting.length === 0) this.#cutStep(at);
+    waiting.push(run);
+  }
+
+  /** Somebody new could take part: of the steps under way only the one that has begun is finished. */
+  #cutStep(at: number): void {
+    const step = this.#step;
+    if (step === undefined || step.count === 1 || this.#scheduler.full) return;
+    step.count = stepsBegun(step, at);
+  }
+
+  /** The same, and the steps before that one are accounted for now. */
+  #splitStep(at: number): void {
+    const step = this.#step;
+    if (step === undefined || step.count === 1) return;
+    const over = stepsBegun(step, at) - 1;
+    if (over === 0) {
+      step.count = 1;
+      return;
+    }
+    const end = endOf(step, over);
+    const firstMs = step.firstMs + step.growthMs * over;
+    step.count = over;
+    this.#finishStep(step, end);
+    for (const run of step.work) run.target = run.computed + 1;
+    this.#step = { startedAt: end, work: step.work, firstMs, growthMs: step.growthMs, count: 1 };
+  }
+
   #startStep(at: number): Step | undefined {
-    const work: { run: Running; target: number }[] = [];
-    let budget = this.limits.maxBatchedTokens;
-    const preemptionsBefore = this.counters.preemptions;
-    for (let i = 0; i < this.#running.length && budget > 0; i++) {
-      const run = this.#running[i]!;
-      const target = Math.min(run.sequence.tokens.length, run.computed + budget);
-      if (!this.#makeRoom(run, target)) break;
-      budget -= target - run.computed;
-      this.#store(run, target);
-      work.push({ run, target });
-    }
-    if (this.counters.preemptions === preemptionsBefore) this.#admit(work, budget);
-    if (work.length === 0) return undefined;
-    this.counters.steps++;
-    return { endsAt: at + this.slowdown * stepDurationMs(this.#profile, measure(work)), work };
+    const plan = this.#scheduler.plan(at);
+    if (plan === undefined) return undefined;
+    const { work, stallMs, count } = plan;
+    const firstMs = this.slowdown * durationOf(this.#profile, work, this.limits.speculative?.tokens ?? 0) + stallMs;
+    const growthMs = this.slowdown * this.#profile.contextMsPerToken * this.#scheduler.rate * work.length;
+    return { startedAt: at, work, firstMs, growthMs, count };
   }
 
-  /** Give a running sequence its blocks, sending the youngest others back to the queue. False: it was sent back itself. */
-  #makeRoom(run: Running, target: number): boolean {
-    while (!this.#cache.grow(run.sequence, target)) {
-      const victim = this.#running.at(-1)!;
-      this.#running.pop();
-      this.#cache.release(victim.sequence);
-      victim.computed = 0;
-      this.#waiting.unshift(victim);
-      this.counters.preemptions++;
-      if (victim === run) return false;
-    }
-    return true;
-  }
-
-  #admit(work: { run: Running; target: number }[], budgetLeft: number): void {
-    let budget = budgetLeft;
-    while (budget > 0 && this.#waiting.length > 0 && this.#running.length < this.limits.maxSequences) {
-      const run = this.#waiting[0]!;
-      const hits = this.#cache.match(run.sequence);
-      const hitTokens = hits.length * this.limits.blockTokens;
-      const target = Math.min(run.sequence.tokens.length, hitTokens + budget);
-      if (!this.#cache.admit(run.sequence, hits, target)) return;
-      this.#waiting.shift();
-      this.#running.push(run);
-      run.computed = hitTokens;
-      if (run.use === undefined) this.#count(run, hitTokens);
-      budget -= target - hitTokens;
-      this.#store(run, target);
-      work.push({ run, target });
-    }
-  }
-
-  #count(run: Running, cachedTokens: number): void {
-    const prompt = run.request.prompt.length;
-    const whole = Math.floor(prompt / this.limits.blockTokens) * this.limits.blockTokens;
-    run.use = { cachedTokens, createdCacheTokens: this.limits.prefixCaching ? whole - cachedTokens : 0 };
-    this.counters.queriedTokens += prompt;
-    this.counters.hitTokens += cachedTokens;
-  }
-
-  /** vLLM names blocks when it schedules the tokens that fill them, not when those are computed. */
-  #store(run: Running, target: number): void {
-    const upTo = this.limits.generatedBlocks === "as-filled" ? target : Math.min(target, run.request.prompt.length);
-    this.#cache.store(run.sequence, upTo);
-  }
-
-  #finishStep(step: Step): void {
-    const at = step.endsAt;
+  #finishStep(step: Step, at: number): void {
     this.#step = undefined;
+    this.counters.steps += step.count;
+    this.counters.busyMs += at - step.startedAt;
     const told: ModelOutput[] = [];
-    for (const { run, target } of step.work) {
-      if (!run.live || !this.#running.includes(run)) continue;
-      run.computed = target;
-      if (target < run.sequence.tokens.length) continue;
-      this.#generate(at, run, told);
+    for (const run of step.work) {
+      if (run.state !== "running") continue;
+      if (decodes(run)) this.#decode(step, at, run, told);
+      else this.#prefill(at, run, told);
     }
+    this.#scheduler.sweep();
     this.#publish(at);
-    this.#outputs.push(...told);
+    for (const output of told) this.#outputs.push(output);
   }
 
-  #generate(at: number, run: Running, told: ModelOutput[]): void {
-    const { id, output, finish, prompt } = run.request;
-    if (run.generated === 0) this.counters.promptTokens += prompt.length;
-    const index = run.generated++;
-    const token = output[index]!;
-    this.counters.generatedTokens++;
-    run.sequence.tokens.push(token);
-    const use = run.use ?? { cachedTokens: 0, createdCacheTokens: 0 };
-    told.push({ type: "token", at, id, token, index, use });
-    if (run.generated < output.length) return;
+  #prefill(at: number, run: Run, told: ModelOutput[]): void {
+    this.counters.computedTokens += run.target - run.computed;
+    run.computed = run.target;
+    if (run.target < run.sequence.length) return;
+    if (run.generated === 0) {
+      this.counters.promptTokens += run.sequence.promptTokens;
+      run.firstAt = at;
+      if (isKeyed(run.request)) {
+        told.push({ type: "first", at, id: run.request.id, use: run.use!, timing: timingOf(run) });
+      }
+    } else this.gaps.add(at - run.lastAt);
+    this.#generate(at, run, 1, told);
+  }
+
+  #decode(step: Step, at: number, run: Run, told: ModelOutput[]): void {
+    const gained = this.#scheduler.gain(run, step.count);
+    const perStep = gained / step.count;
+    this.gaps.add((endOf(step, 1) - run.lastAt) / perStep, perStep);
+    if (step.count > 1) {
+      const rest = step.count - 1;
+      this.gaps.add((at - endOf(step, 1)) / rest / perStep, rest * perStep);
+    }
+    const { rate } = this.#scheduler;
+    if (rate !== 1) run.credit += rate * step.count - gained;
+    const computed = run.computed + gained;
+    this.#cache.grow(run.sequence, computed);
+    run.computed = computed;
+    this.#generate(at, run, gained, told);
+  }
+
+  #generate(at: number, run: Run, count: number, told: ModelOutput[]): void {
+    const { request, sequence } = run;
+    const { id } = request;
+    const use = run.use!;
+    this.counters.generatedTokens += count;
+    if (!isKeyed(request)) {
+      for (let index = run.generated; index < run.generated + count; index++) {
+        const token = request.output[index]!;
+        sequence.tokens!.push(token);
+        told.push({ type: "token", at, id, token, index, use });
+      }
+    }
+    sequence.length += count;
+    run.generated += count;
+    run.lastAt = at;
+    if (run.generated < run.outputTokens) return;
     // The last token was never fed back: it has no keys and values.
-    this.#cache.store(run.sequence, run.computed);
-    this.counters.finished[finish]++;
-    this.#drop(run);
-    told.push({ type: "finished", at, id, reason: finish, use });
+    if (this.limits.prefixCaching) this.#cache.store(sequence, run.computed);
+    const reason = request.finish ?? "length";
+    this.counters.finished[reason]++;
+    if (request.hold === true) this.#hold(at, run);
+    else this.#drop(run);
+    told.push({ type: "finished", at, id, reason, use, timing: timingOf(run), tokens: run.generated });
   }
 
-  #drop(run: Running): void {
-    run.live = false;
+  #hold(at: number, run: Run): void {
+    run.state = "held";
+    this.#held++;
+    this.#timers.set(at + (this.limits.holdMs ?? HOLD_MS), run);
+  }
+
+  #drop(run: Run): void {
     this.#byId.delete(run.request.id);
-    this.#waiting = this.#waiting.filter((other) => other !== run);
-    this.#running = this.#running.filter((other) => other !== run);
+    if (run.state === "held") this.#held--;
+    // Who ends with a step leaves with the others at its end.
+    if (run.generated < run.outputTokens) this.#scheduler.remove(run);
+    run.state = "gone";
     this.#cache.release(run.sequence);
   }
 
   #publish(at: number): void {
-    const events = this.#cache.takeEvents();
+    const events = this.#news.takeEvents();
     if (events.length > 0) this.#outputs.push({ type: "events", at, events });
+    const keys = this.#news.takeKeys();
+    if (keys !== undefined) this.#outputs.push({ type: "blocks", at, ...keys });
   }
-}
-
-function measure(work: readonly { readonly run: Running; readonly target: number }[]) {
-  let prefillTokens = 0;
-  let decodeSequences = 0;
-  let contextTokens = 0;
-  for (const { run, target } of work) {
-    if (run.generated > 0 && target - run.computed === 1) {
-      decodeSequences++;
-      contextTokens += target;
-    } else {
-      prefillTokens += target - run.computed;
-    }
-  }
-  return { prefillTokens, decodeSequences, contextTokens };
 }

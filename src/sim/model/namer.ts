@@ -1,4 +1,4 @@
-import type { BlockNamer } from "./prefix-cache.ts";
+import type { BlockNamer } from "./cache-event.ts";
 
 const PRIME = 0x01000193;
 

@@ -3,28 +3,51 @@ export interface EngineProfile {
   readonly name: string;
   /** Where the numbers come from. */
   readonly source: string;
-  /** Cost of any step, in milliseconds. */
+  /** `measured` on a running engine. `cited`: reckoned from published numbers. `assumed`: neither. Default `assumed`. */
+  readonly kind?: "measured" | "cited" | "assumed";
+  /** How far predicted times may be off, in percent: measured as the residual, or judged. */
+  readonly errorPercent?: number;
+  /** Cost of any step, in milliseconds: reading the weights, launching kernels. */
   readonly stepMs: number;
   readonly prefillMsPerToken: number;
+  /** Attention within prompts: cost of each pair of a computed token and one before it. Default 0. */
+  readonly prefillMsPerPair?: number;
   /** Cost of each running answer in a step. */
   readonly decodeMsPerSequence: number;
   /** Cost of each token of context that running answers attend to in a step. */
   readonly contextMsPerToken: number;
+  /** Cost of any request before it is in the engine's queue: HTTP, template, tokenizer. Default 0. */
+  readonly requestMs?: number;
+  /** Bytes of keys and values a token, on all GPUs of the engine together. */
+  readonly kvBytesPerToken?: number;
+  /** Memory for keys and values on the device, on all GPUs together. */
+  readonly deviceKvBytes?: number;
+  /** Reading keys and values back from a tier, where it is known; GB are 10^9 bytes. */
+  readonly tiers?: Readonly<Partial<Record<"host" | "disk" | "shared" | "transfer", LinkSpeed>>>;
+}
+
+export interface LinkSpeed {
+  readonly gbPerS: number;
+  readonly latencyMs: number;
 }
 
 /** The work of one step. */
 export interface StepWork {
   readonly prefillTokens: number;
+  /** Pairs of a computed prompt token and one before it. Default 0. */
+  readonly prefillPairs?: number;
   readonly decodeSequences: number;
   /** Sum over the running answers. */
   readonly contextTokens: number;
 }
 
-/** The profiles that ship: by name, as `--sim-profile` takes them. */
+/** The profiles that are no machine's: by name, as `--sim-profile` takes them. */
 export const PROFILES: Readonly<Record<string, EngineProfile>> = {
   instant: {
     name: "instant",
     source: "by definition: work takes no time",
+    kind: "assumed",
+    errorPercent: 0,
     stepMs: 0,
     prefillMsPerToken: 0,
     decodeMsPerSequence: 0,
@@ -34,6 +57,8 @@ export const PROFILES: Readonly<Record<string, EngineProfile>> = {
     name: "cpu-small",
     source:
       "llama.cpp server, SmolLM2-135M Q4_1, 1 to 2 threads of a shared 2-core machine, 2026-11-29: prefill 458 tokens/s, decode 114 to 131 tokens/s alone",
+    kind: "measured",
+    errorPercent: 50,
     stepMs: 6,
     prefillMsPerToken: 1000 / 458,
     decodeMsPerSequence: 2,
@@ -42,6 +67,8 @@ export const PROFILES: Readonly<Record<string, EngineProfile>> = {
   default: {
     name: "default",
     source: "round numbers in the range of an 8B model on one data-centre GPU; an assumption, not a measurement",
+    kind: "assumed",
+    errorPercent: 100,
     stepMs: 8,
     prefillMsPerToken: 0.1,
     decodeMsPerSequence: 0.05,
@@ -54,6 +81,7 @@ export function stepDurationMs(profile: EngineProfile, work: StepWork): number {
   return (
     profile.stepMs +
     profile.prefillMsPerToken * work.prefillTokens +
+    (profile.prefillMsPerPair ?? 0) * (work.prefillPairs ?? 0) +
     profile.decodeMsPerSequence * work.decodeSequences +
     profile.contextMsPerToken * work.contextTokens
   );

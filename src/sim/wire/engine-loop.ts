@@ -116,6 +116,7 @@ export class EngineLoop {
       this.#onEvents(output.events);
       return;
     }
+    if (output.type !== "token" && output.type !== "finished") return;
     const pending = this.#pending.get(output.id);
     if (pending === undefined) return;
     if (output.type === "token") {
