@@ -73,5 +73,7 @@ function additions(row: SupportedRow): string[] {
 const envText = (value: EnvValue): string => (typeof value === "string" ? value : `(from ${value.secretFrom})`);
 
 function proofs(row: SupportedRow): string[] {
-  return row.verified.map((v) => `${v.engine} ${v.version}: ${v.how}`);
+  const found = row.verified.map((v) => `${v.engine} ${v.version} (${v.on}): ${v.how}`);
+  const limit = row.notAsked === undefined ? [] : [`not asked: ${row.notAsked}`];
+  return [...(found.length === 0 && row.notAsked === undefined ? ["unverified"] : found), ...limit];
 }

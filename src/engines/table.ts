@@ -5,7 +5,7 @@ import { parseUserArgs } from "./args.ts";
 import type { Engine } from "./engine.ts";
 import { ENGINES } from "./registry.ts";
 import { sampleInput } from "./sample-input.ts";
-import { type Verified, verifiedBy } from "./verified.ts";
+import { notAsked, type Verified, verifiedBy } from "./verified.ts";
 
 interface Place {
   readonly engine: EngineKind;
@@ -20,7 +20,10 @@ export interface SupportedRow extends Place {
   /** What it adds to the environment, or sets otherwise. */
   readonly env: Readonly<Record<string, EnvValue>>;
   readonly notes: readonly string[];
+  /** Which real programs took it; empty: unverified. */
   readonly verified: readonly Verified[];
+  /** What could not be asked on a machine without a GPU, and why; left out where nothing was. */
+  readonly notAsked?: string;
 }
 
 export interface RefusedRow extends Place {
@@ -53,13 +56,15 @@ function rowOf(engine: Engine, kvOffload: KvOffload, role: Role): TableRow {
   if (!cell.supported) return { ...place, supported: false, reason: cell.reason };
   const plan = samplePlan(engine, kvOffload, role);
   const base = samplePlan(engine, "none", "both");
+  const limit = notAsked(engine, kvOffload, role);
   return {
     ...place,
     supported: true,
     args: addedArgs(plan, base),
     env: addedEnv(plan, base),
     notes: cell.notes,
-    verified: verifiedBy(engine.kind, kvOffload, role),
+    verified: verifiedBy(engine, kvOffload, role),
+    ...(limit === undefined ? {} : { notAsked: limit }),
   };
 }
 

