@@ -18,18 +18,22 @@ export const NIXL_ROLE: Readonly<Record<Role, KvRole>> = {
   decode: "kv_consumer",
 };
 
-/**
- * NIXL: hands KV from one engine to another.
- *
- * @param onFailure - what a failed load does to its request. `recompute` costs time, `fail` the request.
- */
-export function nixl(launch: VllmLaunch, kvRole: KvRole, onFailure: "fail" | "recompute"): Connector {
+/** NIXL: hands KV from one engine to another. */
+export function nixl(launch: VllmLaunch, kvRole: KvRole): Connector {
   return {
     kv_connector: "NixlConnector",
     kv_role: kvRole,
-    kv_load_failure_policy: onFailure,
     ...(launch.input.slot.platform === "cpu" ? { kv_buffer_device: "cpu" } : {}),
   };
+}
+
+/**
+ * What a failed load does to its request: `recompute` costs time, `fail` the request. Only the outermost connector's word
+ * counts: the scheduler reads it there (vLLM 0.32.0, `v1/core/sched/scheduler.py`), and a child's is never looked at.
+ */
+export function onFailure(policy: "fail" | "recompute", connector: Connector): Connector {
+  const { kv_connector, kv_role, ...rest } = connector;
+  return { kv_connector, kv_role, kv_load_failure_policy: policy, ...rest };
 }
 
 /** LMCache inside the engine, or the client of an LMCache server. */

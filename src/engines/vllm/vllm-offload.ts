@@ -3,7 +3,7 @@ import type { KvOffload } from "../../core/kv-offload.ts";
 import type { PlanWarning } from "../../core/launch-plan.ts";
 import { arg } from "../args.ts";
 import type { OffloadCell } from "../engine.ts";
-import { type Connector, dynamo, lmcache, multi, NIXL_ROLE, nixl, pd } from "./vllm-connectors.ts";
+import { type Connector, dynamo, lmcache, multi, NIXL_ROLE, nixl, onFailure, pd } from "./vllm-connectors.ts";
 import { joinParts, type PlanPart, type VllmLaunch } from "./vllm-context.ts";
 import { KVBM_PACKAGE, KVBM_RETIRING, kvbmPart } from "./vllm-kvbm.ts";
 import { lmcachePart } from "./vllm-lmcache.ts";
@@ -71,6 +71,13 @@ export function offloadPart(launch: VllmLaunch): PlanPart {
   ]);
 }
 
+/** A prefill that is lost on its way is computed again by decode, and costs time instead of the request. */
+const ON_FAILURE: Readonly<Record<Role, "fail" | "recompute">> = {
+  both: "recompute",
+  prefill: "fail",
+  decode: "recompute",
+};
+
 function render(launch: VllmLaunch): Rendered {
   switch (launch.input.offload) {
     case "nixl":
@@ -86,15 +93,15 @@ function render(launch: VllmLaunch): Rendered {
 
 function renderNixl(launch: VllmLaunch): Rendered {
   const { role } = launch.input;
-  const connector = nixl(launch, NIXL_ROLE[role], role === "prefill" ? "fail" : "recompute");
+  const connector = onFailure(ON_FAILURE[role], nixl(launch, NIXL_ROLE[role]));
   return { connector, parts: [nixlPart(launch), { warnings: role === "both" ? [KV_BOTH_DEPRECATED] : [] }] };
 }
 
 function renderLmcache(launch: VllmLaunch): Rendered {
   const { role } = launch.input;
   if (role === "both") return { connector: lmcache(launch), parts: [lmcachePart(launch)] };
-  // "fail" on both sides: the one policy that was run under MultiConnector (vLLM 0.32.0).
-  const connector = multi(NIXL_ROLE[role], [nixl(launch, NIXL_ROLE[role], "fail"), lmcache(launch)]);
+  const pair = multi(NIXL_ROLE[role], [nixl(launch, NIXL_ROLE[role]), lmcache(launch)]);
+  const connector = onFailure(ON_FAILURE[role], pair);
   return { connector, parts: [nixlPart(launch), lmcachePart(launch)] };
 }
 
@@ -103,7 +110,7 @@ function renderPdLmcache(launch: VllmLaunch): Rendered {
   if (role === "both") return { connector: lmcache(launch), parts: [lmcachePart(launch)] };
   if (role === "decode") return renderPdDecode(launch, NO_HYBRID_PD);
   return {
-    connector: pd(lmcache(launch), nixl(launch, "kv_both", "fail")),
+    connector: onFailure("fail", pd(lmcache(launch), nixl(launch, "kv_both"))),
     noHybrid: NO_HYBRID_PD,
     parts: [nixlPart(launch), lmcachePart(launch), { requires: [KVBM_PACKAGE] }],
   };
@@ -120,7 +127,7 @@ function renderKvbm(launch: VllmLaunch): Rendered {
     return { connector: dynamo(), noHybrid: NO_HYBRID_KVBM, parts: [kvbmPart(launch), retiring] };
   }
   return {
-    connector: pd(dynamo(), nixl(launch, "kv_both", "fail")),
+    connector: onFailure("fail", pd(dynamo(), nixl(launch, "kv_both"))),
     noHybrid: NO_HYBRID_KVBM,
     parts: [nixlPart(launch), kvbmPart(launch), retiring],
   };
@@ -128,7 +135,7 @@ function renderKvbm(launch: VllmLaunch): Rendered {
 
 /** Opposite a PdConnector stands plain NIXL: PdConnector on both sides answers, and transfers nothing (seen on vLLM 0.32.0). */
 function renderPdDecode(launch: VllmLaunch, noHybrid: string): Rendered {
-  const connector = nixl(launch, "kv_both", "recompute");
+  const connector = onFailure("recompute", nixl(launch, "kv_both"));
   return { connector, noHybrid, parts: [nixlPart(launch), { warnings: [PD_DECODE_KV_BOTH] }] };
 }
 
@@ -137,8 +144,7 @@ type Notes = Readonly<Record<Role, readonly string[]>>;
 const PAIR = "Both sides need the same vLLM version, model string, dtype and block size, or the NIXL handshake refuses";
 const LMCACHE_PAIR =
   'With wrapper = "pd_connector" the prefill side is PdConnector[LMCacheConnectorV1, NixlConnector] of the kvbm package and the decode side plain NixlConnector, both without the hybrid KV cache manager';
-const MULTI_POLICY =
-  'kv_load_failure_policy is "fail" under MultiConnector: a lost prefill fails its request, since "recompute" is not yet proved there';
+const RECOMPUTES = "A lost prefill is computed again instead of failing the request";
 const KVBM_PIP = "pip install kvbm replaces nixl by the version it pins (1.6.1: nixl 1.3.2)";
 
 const NOTES: Readonly<Record<Exclude<KvOffload, "hicache">, Notes>> = {
@@ -146,12 +152,12 @@ const NOTES: Readonly<Record<Exclude<KvOffload, "hicache">, Notes>> = {
   nixl: {
     both: ["Useful only for a worker that may take either part; vLLM logs that kv_both is deprecated"],
     prefill: [PAIR],
-    decode: [PAIR, "A lost prefill is computed again instead of failing the request"],
+    decode: [PAIR, RECOMPUTES],
   },
   lmcache: {
     both: ['mode = "mp" renders LMCacheMPConnector and runs an `lmcache server` beside the engine'],
     prefill: [PAIR, LMCACHE_PAIR],
-    decode: [PAIR, LMCACHE_PAIR, MULTI_POLICY],
+    decode: [PAIR, LMCACHE_PAIR, RECOMPUTES],
   },
   kvbm: {
     both: [
