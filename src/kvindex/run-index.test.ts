@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { workerId } from "../core/ids.ts";
 import type { Tier } from "../core/kv-event.ts";
 import { createNaiveIndex } from "./naive-index.ts";
-import type { PrefixIndex } from "./prefix-index.ts";
+import type { IndexStats, PrefixIndex } from "./prefix-index.ts";
 import { createPrefixIndex } from "./run-index.ts";
 
 const encoder = new TextEncoder();
@@ -172,6 +172,146 @@ describe("correct()", () => {
     store(index, slot, { text: "abcdefgh" });
     expect(index.correct(slot, "", encoder.encode("abcdefghi"), 0, since)).toBe(false);
     expect(tokens(index, "abcdefghi")).toEqual([32]);
+  });
+});
+
+describe("setCounted()", () => {
+  it("setCounted() stops matches before blocks that do not count, also for what is stored below them later", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    store(index, slot, { text: "abcdefghijkl" });
+    index.setCounted(slot, [2n], false);
+    expect(tokens(index, "abcdefghijklm")).toEqual([16]);
+    store(index, slot, { text: "mnop", first: 4, parent: 2 });
+    index.setCounted(slot, [2n], true);
+    expect(tokens(index, "abcdefghijklm")).toEqual([48]);
+    expect(tokens(index, "abcdefghmnopq")).toEqual([32]);
+    index.setCounted(slot, [4n], true);
+    expect(tokens(index, "abcdefghmnopq")).toEqual([48]);
+  });
+
+  it("setCounted() leaves a place counting that has another name which does", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    store(index, slot, { text: "abcdefgh" });
+    store(index, slot, { text: "efgh", first: 12, parent: 1 });
+    index.setCounted(slot, [2n], false);
+    expect(tokens(index, "abcdefghi")).toEqual([32]);
+    expect(index.stats().uncountedBlocks).toBe(1);
+    index.remove(slot, [12n]);
+    expect(tokens(index, "abcdefghi")).toEqual([16]);
+    index.remove(slot, [2n]);
+    expect(index.stats()).toMatchObject({ uncountedBlocks: 0, blocks: 1, runs: 1 });
+  });
+});
+
+describe("save() and load()", () => {
+  /** A worker with 6,000 blocks in some tiers, a correction, marks, and a prompt without events. */
+  function filled(): { readonly index: PrefixIndex; readonly slot: number; readonly texts: readonly string[] } {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    const other = index.addWorker(workerId("other"));
+    const texts: string[] = [];
+    for (let n = 0; n < 20; n++) {
+      const text = `${"shared text ".repeat(40)}${`${n} own text `.repeat(100)}`.slice(0, 1200);
+      texts.push(text);
+      for (const holder of [slot, other])
+        store(index, holder, { text, first: 1 + 1000 * n, root: n % 3 === 0 ? "salt" : "" });
+      store(index, slot, { text, first: 1 + 1000 * n, tier: "host", root: n % 3 === 0 ? "salt" : "" });
+    }
+    index.setCounted(slot, [1200n], false);
+    index.correct(slot, "", encoder.encode(`${texts[2]}!`), 160 * 16);
+    index.remove(slot, [4100n, 4101n]);
+    index.record(slot, {
+      root: "",
+      bytes: encoder.encode("sent ".repeat(90_000)),
+      marks: [{ byteLength: 50, tokens: 10 }],
+    });
+    return { index, slot, texts };
+  }
+
+  const answers = (index: PrefixIndex, texts: readonly string[]) =>
+    texts.flatMap((text) =>
+      ["", "salt"].map((root) => match(index, `${text}!`, root).filter(({ worker }) => worker === "a")),
+    );
+
+  it("load() gives the same matches from chunks of at most 256 KiB", () => {
+    const { index, slot, texts } = filled();
+    const chunks = [...index.save(slot)];
+    expect(Math.max(...chunks.map((chunk) => chunk.length))).toBeLessThanOrEqual(262_144);
+    const copy = make();
+    const twin = copy.addWorker(workerId("a"));
+    for (const chunk of chunks) expect(copy.load(twin, chunk)).toBe(true);
+    expect(answers(copy, texts)).toEqual(answers(index, texts));
+    expect(match(copy, "sent sent sent!")).toEqual(match(index, "sent sent sent!"));
+    index.dropWorker(1);
+    const held = ({ blocks, blocksByTier, uncountedBlocks }: IndexStats) => ({ blocks, blocksByTier, uncountedBlocks });
+    expect(held(copy.stats())).toEqual(held(index.stats()));
+  });
+
+  it("load() refuses a chunk that is damaged, cut, of another seed, or not ours", () => {
+    const { index, slot } = filled();
+    const copy = make();
+    const twin = copy.addWorker(workerId("a"));
+    const [chunk] = [...index.save(slot)].filter(({ length }) => length > 1000).slice(-1);
+    const damaged = [0, 9, 17, 30, 40, 500, chunk!.length - 1].map((at) => chunk!.with(at, chunk![at]! ^ 4));
+    for (const bad of [...damaged, chunk!.subarray(0, 600), new Uint8Array(), encoder.encode("x".repeat(99))]) {
+      expect(copy.load(twin, bad)).toBe(false);
+    }
+    const stranger = createPrefixIndex({ capBytes: 1 << 30, seed: 8 });
+    expect(stranger.load(stranger.addWorker(workerId("a")), chunk!)).toBe(false);
+    expect(copy.stats()).toMatchObject({ blocks: 0, runs: 0, historyEntries: 0 });
+    expect(copy.load(twin, chunk!)).toBe(true);
+  });
+
+  it("save() gives memory back when it is left half way, and goes on when another begins", () => {
+    const { index, slot, texts } = filled();
+    const idle = index.stats().bytes;
+    const [first] = index.save(slot);
+    expect(first).toBeDefined();
+    expect(index.stats().bytes).toBeLessThan(idle + 300_000);
+    const one = index.save(slot)[Symbol.iterator]();
+    one.next();
+    const other = [...index.save(slot)];
+    const copies = [other, [...{ [Symbol.iterator]: () => one }]].map((chunks) => {
+      const copy = make();
+      const twin = copy.addWorker(workerId("a"));
+      for (const chunk of chunks) copy.load(twin, chunk);
+      return answers(copy, texts);
+    });
+    expect(copies[0]).toEqual(copies[1]);
+  });
+
+  it("save() has all that is held from its beginning to its end, though everything is split and freed meanwhile", () => {
+    const index = make();
+    const slot = index.addWorker(workerId("a"));
+    const text = (n: number) => `${`chain ${n} of blocks `.repeat(500)}`.slice(0, 4 * 1500);
+    for (let n = 0; n < 12; n++) store(index, slot, { text: text(n), first: 1 + 2000 * n });
+    const chunks: Uint8Array[] = [];
+    let round = 0;
+    for (const chunk of index.save(slot)) {
+      chunks.push(chunk);
+      // Chains 0 to 5 lose their ends bit by bit, and get branches; 6 to 11 are only branched off.
+      for (let n = 0; n < 12; n++) {
+        const at = 1400 - 97 * (round % 14) - n;
+        store(index, slot, { text: "another way on", first: 1_000_000 + 50 * (n + 12 * round), parent: 2000 * n + at });
+        if (n < 6)
+          index.remove(
+            slot,
+            Array.from({ length: 20 }, (_, i) => BigInt(2000 * n + 1500 - 20 * (round % 70) - i)),
+          );
+      }
+      round++;
+    }
+    expect(round).toBeGreaterThan(4);
+    const copy = make();
+    const twin = copy.addWorker(workerId("a"));
+    for (const chunk of chunks) expect(copy.load(twin, chunk)).toBe(true);
+    for (let n = 6; n < 12; n++) expect(match(copy, `${text(n)}!`)[0]?.blocks).toBe(1500);
+    for (let n = 0; n < 6; n++) {
+      const held = match(index, `${text(n)}!`)[0]?.blocks ?? 0;
+      expect(match(copy, `${text(n)}!`)[0]?.blocks ?? 0).toBeGreaterThanOrEqual(held);
+    }
   });
 });
 
