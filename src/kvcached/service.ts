@@ -41,6 +41,8 @@ export interface KvcachedOptions {
   readonly instance?: string;
   /** Resolved once what a file of the last run says is in the index; watchers wait for it. Default: at once. */
   readonly ready?: Promise<void>;
+  /** Changes kept for watchers that were cut, in bytes. Default 64 MiB. */
+  readonly watchLogBytes?: number;
   /** State of the snapshot on disk, for `stats()`. */
   readonly snapshot?: () => KvSnapshotStatus;
   /** How engines are asked (parity probe). Default `fetch`. */
@@ -110,7 +112,8 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   /** Restored ones that nobody registered since. */
   const unclaimed = new Set<FollowedWorker>();
   const ready = options.ready ?? Promise.resolve();
-  const hub = new WatchHub({ index: applied, clock: options.clock, instance, workers, sources, ready });
+  const logBytes = options.watchLogBytes === undefined ? {} : { logBytes: options.watchLogBytes };
+  const hub = new WatchHub({ index: applied, clock: options.clock, instance, workers, sources, ready, ...logBytes });
   const changed = () => hub.changed();
   const { clock, env, startCheck } = options;
   const asked = options.fetch ?? fetch;
