@@ -26,6 +26,24 @@ describe("Calibration", () => {
     expect(r.observations).toBe(50);
   });
 
+  it("rates() stays sane over tens of thousands of requests, in overload too", () => {
+    const c = new Calibration();
+    for (let i = 0; i < 40_000; i++) {
+      // Quiet and overloaded by turns: then waits have causes that the model does not know.
+      const busy = i % 4000 > 2500;
+      const uncachedTokens = 500 + ((i * 7919) % 30_000);
+      const queuedTokens = busy ? (i * 104_729) % 400_000 : 0;
+      const streams = busy ? (i * 31) % 60 : i % 3;
+      const ttftMs = 10 + 0.1 * (uncachedTokens + queuedTokens) + streams + (busy ? (i * 65_537) % 60_000 : 0);
+      c.observe({ uncachedTokens, queuedTokens, streams, ttftMs });
+      const { baseMs, perTokenMs, perStreamMs, errorMs } = c.rates();
+      if (!(baseMs < 60_000 && perTokenMs < 1 && perStreamMs < 2000 && errorMs < 1e6)) {
+        expect.fail(`after ${i + 1} requests: ${JSON.stringify(c.rates())}`);
+      }
+    }
+    expect(c.rates().perTokenMs).toBeGreaterThan(0.03);
+  });
+
   it("rates() finds a fast engine's rates", () => {
     const r = learn(100, (work, streams, i) => 15 + 0.08 * work + 0.5 * streams + noise(i)).rates();
     expect(r.perTokenMs).toBeGreaterThan(0.07);

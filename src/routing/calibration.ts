@@ -22,26 +22,30 @@ const FORGET = 0.995;
 const HUBER = 2;
 /** So many observations are taken at full weight: a prior that is far off must not make the truth an outlier. */
 const TRUSTING = 5;
+/** A thousand tokens, nobody else there: what `errorMs` is told for. */
+const TYPICAL = [1, 1, 0] as const;
 /** Token work is counted in thousands so that the three unknowns have like sizes. */
 const TOKEN_UNIT = 1000;
 
+/** Weight of the prior in each of the three: it is never forgotten, so that what requests do not excite stays near it. */
+const PRIOR_WEIGHT = PRIOR_SPREAD.map((spread) => (NOISE_MS / spread) ** 2);
+
 /**
- * Rates of one worker: recursive least squares of TTFT over (1, thousands of tokens to compute before the first token,
- * running decodes), with forgetting, a prior, and Huber weights against stragglers. Constant memory, about 100 flops an
- * observation.
+ * Rates of one worker: weighted least squares of TTFT over (1, thousands of tokens to compute before the first token, running
+ * decodes), with forgetting, a prior, and Huber weights against stragglers. Constant memory, about 100 flops an observation.
+ *
+ * It keeps the sums of the normal equations and solves them, rather than the inverse: updated in place for thousands of requests
+ * an inverse loses its sign to rounding, and the rates run away (seen in a replay of 12,000 requests).
  */
 export class Calibration {
-  readonly #theta: [number, number, number] = [...PRIOR];
-  /** Covariance over the noise's variance, row by row [3 × 3]. */
-  readonly #p: number[];
+  #theta: readonly number[] = PRIOR;
+  /** Σ weight · x xᵀ, fading: [3 × 3], row by row. */
+  readonly #squares = new Float64Array(9);
+  /** Σ weight · x · (ttft - prior's prediction), fading. [3] */
+  readonly #moments = new Float64Array(3);
   #noiseMs = NOISE_MS;
   #observations = 0;
   #rates: Rates | undefined;
-
-  constructor() {
-    this.#p = [0, 0, 0, 0, 0, 0, 0, 0, 0];
-    for (let i = 0; i < 3; i++) this.#p[i * 4] = (PRIOR_SPREAD[i]! / NOISE_MS) ** 2;
-  }
 
   /** Learn from one request. Figures that are not finite or negative are ignored. */
   observe(o: TtftObservation): void {
@@ -51,7 +55,7 @@ export class Calibration {
     const residual = o.ttftMs - this.#predict(x);
     this.#observations++;
     const weight = this.#observations <= TRUSTING ? 1 : Math.min(1, (HUBER * this.#noiseMs) / Math.abs(residual));
-    this.#step(x, residual, weight);
+    this.#step(x, o.ttftMs, weight);
     const rate = Math.max(0.05, 1 / (this.#observations + 1));
     this.#noiseMs += rate * (Math.abs(o.ttftMs - this.#predict(x)) - this.#noiseMs);
     this.#noiseMs = Math.max(0.1, this.#noiseMs);
@@ -60,47 +64,51 @@ export class Calibration {
 
   rates(): Rates {
     this.#rates ??= {
-      baseMs: this.#theta[0],
-      perTokenMs: this.#theta[1] / TOKEN_UNIT,
-      perStreamMs: this.#theta[2],
-      errorMs: this.#noiseMs * Math.sqrt(Math.max(0, this.#quadratic([1, 1, 0]))),
+      baseMs: this.#theta[0]!,
+      perTokenMs: this.#theta[1]! / TOKEN_UNIT,
+      perStreamMs: this.#theta[2]!,
+      errorMs: this.#noiseMs * Math.sqrt(Math.max(0, dot(TYPICAL, this.#solve(TYPICAL)))),
       observations: this.#observations,
     };
     return this.#rates;
   }
 
   #predict(x: readonly number[]): number {
-    return this.#theta[0] * x[0]! + this.#theta[1] * x[1]! + this.#theta[2] * x[2]!;
+    return dot(this.#theta, x);
   }
 
-  #quadratic(x: readonly number[]): number {
-    let sum = 0;
-    for (let i = 0; i < 3; i++) for (let j = 0; j < 3; j++) sum += x[i]! * this.#p[i * 3 + j]! * x[j]!;
-    return sum;
-  }
-
-  #step(x: readonly number[], residual: number, weight: number): void {
-    const p = this.#p;
-    const px = [0, 0, 0];
-    for (let i = 0; i < 3; i++) px[i] = p[i * 3]! * x[0]! + p[i * 3 + 1]! * x[1]! + p[i * 3 + 2]! * x[2]!;
-    const scale = weight / (FORGET + weight * (x[0]! * px[0]! + x[1]! * px[1]! + x[2]! * px[2]!));
-    for (let i = 0; i < 3; i++) this.#theta[i] = this.#theta[i]! + scale * px[i]! * residual;
+  #step(x: readonly number[], ttftMs: number, weight: number): void {
+    const beyondPrior = ttftMs - dot(PRIOR, x);
     for (let i = 0; i < 3; i++) {
-      for (let j = 0; j < 3; j++) p[i * 3 + j] = p[i * 3 + j]! - scale * px[i]! * px[j]!;
+      this.#moments[i] = this.#moments[i]! * FORGET + weight * x[i]! * beyondPrior;
+      for (let j = 0; j < 3; j++) {
+        this.#squares[i * 3 + j] = this.#squares[i * 3 + j]! * FORGET + weight * x[i]! * x[j]!;
+      }
     }
-    // Forgetting grows what requests do not excite (all prompts alike); never beyond the prior.
-    const known = PRIOR_SPREAD.every((spread, i) => p[i * 4]! / FORGET <= (spread / NOISE_MS) ** 2);
-    if (known) for (let k = 0; k < 9; k++) p[k] = p[k]! / FORGET;
-    this.#clamp();
+    const [base, perUnit, perStream] = this.#solve(this.#moments).map((value, i) => value + PRIOR[i]!);
+    // Costs are never negative, whatever a few odd figures say.
+    this.#theta = [Math.max(0.1, base!), Math.max(0.1, perUnit!), Math.max(0, perStream!)];
   }
 
-  /** Costs are never negative, whatever a few odd figures say. */
-  #clamp(): void {
-    this.#theta[0] = Math.max(0.1, this.#theta[0]);
-    this.#theta[1] = Math.max(0.1, this.#theta[1]);
-    this.#theta[2] = Math.max(0, this.#theta[2]);
+  /** v of (squares + prior's weight) v = `right`, by Cholesky's way: the matrix is positive, whatever was observed. */
+  #solve(right: ArrayLike<number>): number[] {
+    const a = (i: number, j: number): number => this.#squares[i * 3 + j]! + (i === j ? PRIOR_WEIGHT[i]! : 0);
+    const d0 = a(0, 0);
+    const l10 = a(1, 0) / d0;
+    const l20 = a(2, 0) / d0;
+    const d1 = Math.max(PRIOR_WEIGHT[1]!, a(1, 1) - l10 * l10 * d0);
+    const l21 = (a(2, 1) - l20 * l10 * d0) / d1;
+    const d2 = Math.max(PRIOR_WEIGHT[2]!, a(2, 2) - l20 * l20 * d0 - l21 * l21 * d1);
+    const y0 = right[0]!;
+    const y1 = right[1]! - l10 * y0;
+    const y2 = right[2]! - l20 * y0 - l21 * y1;
+    const v2 = y2 / d2;
+    const v1 = y1 / d1 - l21 * v2;
+    return [y0 / d0 - l10 * v1 - l20 * v2, v1, v2];
   }
 }
+
+const dot = (a: readonly number[], b: readonly number[]): number => a[0]! * b[0]! + a[1]! * b[1]! + a[2]! * b[2]!;
 
 /** English text under common vocabularies has about four bytes a token; chat markup has fewer. */
 const PRIOR_BYTES_PER_TOKEN = 4;
