@@ -38,6 +38,7 @@ export const CODES = {
   UPSTREAM_FAILED: { blame: "upstream", http: 502, exit: 1, retry: true },
   EVENTS_MALFORMED: { blame: "upstream", http: 502, exit: 1, retry: false },
   CAPTURE_INVALID: { blame: "user", http: 400, exit: 1, retry: false },
+  TRACE_INVALID: { blame: "user", http: 400, exit: 1, retry: false },
   TEMPLATE_FAILED: { blame: "user", http: 400, exit: 1, retry: false },
   CALLER_LEFT: { blame: "caller-left", http: 499, exit: 130, retry: false },
   BUG: { blame: "cgn", http: 500, exit: 1, retry: false },

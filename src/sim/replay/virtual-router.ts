@@ -1,0 +1,152 @@
+import { type WorkerId, workerId } from "../../core/ids.ts";
+import type { Policy, WorkerSnapshot } from "../../routing/decision.ts";
+import { Learning } from "../../routing/learning.ts";
+import { Booking, LoadBook } from "../../routing/load.ts";
+import type { Knowledge } from "./known-blocks.ts";
+import type { RemoteLoads } from "./remote-loads.ts";
+import type { TraceRequest } from "./trace.ts";
+
+/** All engines serve one model. */
+const MODEL = "trace";
+
+/** An engine chosen and booked for one leg of a request. */
+export interface VirtualChoice {
+  readonly engine: number;
+  readonly booking: Booking;
+  /** Predicted time to the first token, milliseconds. */
+  readonly ttftMs: number;
+  readonly cachedBlocks: number;
+  readonly cachedTokens: number;
+  readonly uncachedTokens: number;
+  /** What was there before, for calibration. */
+  readonly queuedTokens: number;
+  readonly streams: number;
+}
+
+export interface VirtualRouterOptions {
+  /** How many engines; they are numbered from 0. */
+  readonly engines: number;
+  readonly policy: Policy;
+  readonly knowledge: Knowledge;
+  readonly blockTokens: number;
+  /** Requests in flight on one engine, where limited. */
+  readonly perEngine: number | undefined;
+  /** What other routers are known to have in flight, where they tell. */
+  readonly remote: RemoteLoads | undefined;
+}
+
+/**
+ * One router in virtual time. The policy, the loads and what is learnt from answers are the live router's own code; rendering, matching by
+ * bytes and the network are not here: a trace names its blocks.
+ */
+export class VirtualRouter {
+  readonly #options: VirtualRouterOptions;
+  readonly #ids: readonly WorkerId[];
+  readonly #loads = new LoadBook();
+  readonly #learning = new Learning();
+
+  constructor(options: VirtualRouterOptions) {
+    this.#options = options;
+    this.#ids = Array.from({ length: options.engines }, (_, i) => workerId(`engine/${i}`));
+  }
+
+  /** Choose among engines and book the place. Undefined: there are none. */
+  choose(now: number, request: TraceRequest, among: readonly number[]): VirtualChoice | undefined {
+    const { policy, knowledge } = this.#options;
+    const free = this.#underCap(among);
+    if (free.length === 0) return undefined;
+    const depth = knowledge.match(now, request.blocks);
+    const snapshots = free.map((engine) => this.#snapshot(now, engine, request, depth[engine]!));
+    const facts = { model: MODEL, promptTokens: request.promptTokens, exact: true, prefix: prefixOf(request) };
+    const decision = policy.choose(facts, snapshots);
+    const chosen = snapshots[decision.index]!;
+    const engine = free[decision.index]!;
+    this.#options.remote?.booked(now, engine, chosen.uncachedTokens);
+    return {
+      engine,
+      booking: new Booking(this.#loads.of(chosen.id), chosen.uncachedTokens, now),
+      ttftMs: decision.candidates[decision.index]!.ttftMs,
+      cachedBlocks: depth[engine]!,
+      cachedTokens: chosen.cachedTokens,
+      uncachedTokens: chosen.uncachedTokens,
+      queuedTokens: chosen.queuedTokens,
+      streams: chosen.streams,
+    };
+  }
+
+  sent({ engine }: VirtualChoice, request: TraceRequest): void {
+    this.#options.knowledge.sent(engine, request.blocks);
+  }
+
+  /** The leg's prompt is computed. */
+  firstToken(now: number, choice: VirtualChoice): void {
+    choice.booking.firstToken();
+    this.#options.remote?.firstToken(now, choice.engine, choice.uncachedTokens);
+  }
+
+  /** The leg is over; learn from it what it took and what was cached. */
+  finished(
+    now: number,
+    choice: VirtualChoice,
+    request: TraceRequest,
+    seen: { readonly ttftMs: number; readonly cachedTokens: number },
+  ): void {
+    const { engine } = choice;
+    choice.booking.release();
+    this.#options.remote?.ended(now, engine, choice.uncachedTokens, true);
+    this.#learning.observe(this.#ids[engine]!, MODEL, {
+      uncachedTokens: Math.max(0, request.promptTokens - seen.cachedTokens),
+      queuedTokens: choice.queuedTokens,
+      streams: choice.streams,
+      ttftMs: seen.ttftMs,
+    });
+    if (seen.cachedTokens >= choice.cachedTokens) return;
+    const held = Math.ceil(seen.cachedTokens / this.#options.blockTokens);
+    this.#options.knowledge.correct(engine, request.blocks.slice(0, choice.cachedBlocks), held);
+  }
+
+  /** The leg came to nothing. */
+  gaveUp(now: number, choice: VirtualChoice, hadFirstToken: boolean): void {
+    choice.booking.release();
+    this.#options.remote?.ended(now, choice.engine, choice.uncachedTokens, hadFirstToken);
+  }
+
+  /** An engine's process is gone, and its cache with it. */
+  lost(engine: number): void {
+    this.#loads.lost(this.#ids[engine]!, "the engine failed");
+    this.#options.knowledge.clear(engine);
+  }
+
+  #underCap(among: readonly number[]): readonly number[] {
+    const cap = this.#options.perEngine;
+    if (cap === undefined) return among;
+    const under = among.filter((engine) => this.#loads.of(this.#ids[engine]!).inFlight < cap);
+    return under.length > 0 ? under : among;
+  }
+
+  #snapshot(now: number, engine: number, { promptTokens }: TraceRequest, depth: number): WorkerSnapshot {
+    const { blockTokens, perEngine, remote } = this.#options;
+    const id = this.#ids[engine]!;
+    const load = this.#loads.of(id);
+    const others = remote?.of(now, engine);
+    // A prompt's last token is always computed.
+    const cachedTokens = Math.min(depth * blockTokens, promptTokens - 1);
+    return {
+      id,
+      inFlight: load.inFlight + (others?.inFlight ?? 0),
+      queuedTokens: load.queuedTokens + (others?.queuedTokens ?? 0),
+      streams: load.streams + (others?.streams ?? 0),
+      cachedTokens,
+      uncachedTokens: promptTokens - cachedTokens,
+      tier: "device",
+      rates: this.#learning.rates(id, MODEL),
+      placedTokens: load.placed(now),
+      ...(perEngine === undefined ? {} : { capacity: perEngine }),
+    };
+  }
+}
+
+/** The live router hashes a prompt's first bytes; here its first block stands for them. */
+function prefixOf({ blocks }: TraceRequest): number {
+  return Math.imul((blocks[0] ?? 0) + 1, 0x9e3779b1) >>> 0;
+}
