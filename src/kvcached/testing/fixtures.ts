@@ -7,6 +7,7 @@ export const SMOLLM2 = join(ROOT, "test", "fixtures", "models", "smollm2");
 export const VLLM_RUNS = ["sha256-noseed-int", "sha256_cbor-seed0-bytes", "sha256_cbor-seed0-int"] as const;
 
 export const vllmRun = (name: string): string => join(ROOT, "test", "fixtures", "vllm", name);
+export const sglangRun = (name: string): string => join(ROOT, "test", "fixtures", "sglang", name);
 
 export function readJson<T>(path: string): T {
   return JSON.parse(readFileSync(path, "utf8")) as T;
