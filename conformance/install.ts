@@ -143,7 +143,7 @@ function writeVllmMetadata(folder: string, version: string): void {
 const PARSER_EXTRAS: Readonly<Record<string, readonly string[]>> = {
   vllm: ["orjson"],
   sglang:
-    "orjson IPython traitlets decorator matplotlib-inline prompt_toolkit wcwidth stack_data executing asttokens pure_eval jedi parso pexpect ptyprocess".split(
+    "orjson IPython traitlets decorator matplotlib-inline prompt_toolkit wcwidth stack_data executing asttokens pure_eval jedi parso pexpect ptyprocess soundfile".split(
       " ",
     ),
 };

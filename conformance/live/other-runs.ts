@@ -2,8 +2,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { llamaLibraries } from "../ask.ts";
 import { sitePackages } from "../install.ts";
-import { PINS, type Pin } from "../pins.ts";
-import type { Places } from "../places.ts";
+import { PINS, type Pin, VLLM } from "../pins.ts";
+import { type Places, PYTHON_DIR } from "../places.ts";
 import { freePorts, startAgent } from "./agent-run.ts";
 import { chat } from "./requests.ts";
 import type { Scenario } from "./runs.ts";
@@ -46,6 +46,24 @@ const XLLAMACPP = pinOf("xllamacpp");
 const SERVER = pinOf("llama-server");
 const PYTHON_SERVER = pinOf("llama_cpp.server");
 const MLX = pinOf("mlx-lm");
+const SGLANG = pinOf("sglang");
+
+/** SGLang chooses torch's own attention by these; its CPU kernels are on no index, so they are stood in for. */
+const SGLANG_ARGS = [
+  "--device",
+  "cpu",
+  "--attention-backend",
+  "torch_native",
+  "--grammar-backend",
+  "none",
+  "--disable-overlap-schedule",
+];
+
+function sglangToml(places: Places): string {
+  const args = JSON.stringify([...SGLANG_ARGS, "--max-total-tokens", "4096"]);
+  const binary = JSON.stringify(places.python(VLLM));
+  return `kind = "sglang"\n[engines.sglang]\nbinary = ${binary}\ncontext_length = 1024\nextra_args = ${args}\n`;
+}
 
 /** Engines that start in seconds. */
 export const OTHER_RUNS: readonly Scenario[] = [
@@ -101,5 +119,18 @@ export const OTHER_RUNS: readonly Scenario[] = [
         places,
         { HF_HUB_OFFLINE: "1" },
       ),
+  },
+  {
+    name: "sglang",
+    about: "its server on the CPU, with stand-ins for its kernels (slow)",
+    pins: [SGLANG.name, VLLM],
+    minutes: 2,
+    cells: [], // With kernels stood in for it proves no cell.
+    run: (places) =>
+      runOne("sglang", places.model("smollm2"), sglangToml(places), places, {
+        PYTHONPATH: [places.pin(SGLANG.name), join(PYTHON_DIR, "stand_ins")].join(":"),
+        PYTHONDONTWRITEBYTECODE: "1",
+        HF_HUB_OFFLINE: "1",
+      }),
   },
 ];
