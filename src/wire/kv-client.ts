@@ -126,7 +126,11 @@ function calls(client: Client<typeof PrefixIndex>, name: string) {
       // A socket file that is not there comes as "internal", with Node's own words.
       const reached = cause instanceof ConnectError && cause.code !== Code.Unavailable;
       const there = reached && !cause.rawMessage.startsWith("connect ");
-      const right = there ? "Look at its log" : "Start cgn-kvcached, or name its socket with [kv].uds";
+      const right = /certificate|self-signed/i.test(said)
+        ? "Name the CA that proves it with [security].ca_file"
+        : there
+          ? "Look at its log"
+          : "Start cgn-kvcached, or name its socket with [kv].uds";
       const message = `Cannot ${what} at kvcached ${name}: ${said}. ${right}`;
       throw new CgnError("DEPENDENCY_UNREACHABLE", message, { address: name }, { cause });
     }
