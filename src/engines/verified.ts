@@ -101,6 +101,7 @@ export function notAsked(engine: Engine, offload: KvOffload, role: Role): string
 }
 
 const LIMITS: Readonly<Record<string, string>> = {
+  "vllm/lmcache": 'mode "in_process" was not started: LMCache inside vLLM does not work on a CPU',
   "vllm/kvbm/decode": "opposite KVBM: its peer needs a GPU",
   "vllm/kvbm": "not started: KVBM's connector waits for its CUDA worker",
   sglang: "not started as it is: its CPU kernels are on no index",
