@@ -114,6 +114,7 @@ export class EngineModel {
   }
 
   /**
+   * What came of it at once (work may take no time) is told by the next `advance`.
    * @throws RangeError for an empty prompt or answer, a known id, too few keys, or a request that can never fit
    */
   submit(now: number, request: AnyRequest): void {
@@ -208,11 +209,11 @@ export class EngineModel {
   #ring(at: number, run: Run): void {
     if (run.state === "arriving") this.#enqueue(at, run);
     else if (run.state === "reading") {
+      this.#splitStep(at);
       this.#scheduler.ready(run);
       if (run.request.transfer === true && run.transferMs > 0) {
         this.#outputs.push({ type: "transferred", at, id: run.request.id });
       }
-      this.#cutStep(at);
     } else if (run.state === "held") {
       this.#splitStep(at);
       this.#outputs.push({ type: "expired", at, id: run.request.id });
@@ -249,7 +250,7 @@ export class EngineModel {
     const firstMs = step.firstMs + step.growthMs * over;
     step.count = over;
     this.#finishStep(step, end);
-    for (const run of step.work) run.target = run.computed + 1;
+    for (const run of step.work) this.#scheduler.begin(run);
     this.#step = { startedAt: end, work: step.work, firstMs, growthMs: step.growthMs, count: 1 };
   }
 
@@ -305,6 +306,7 @@ export class EngineModel {
     this.#cache.grow(run.sequence, computed);
     run.computed = computed;
     this.#generate(at, run, gained, told);
+    if (step.count > 1 && run.state === "running") this.#scheduler.store(run, computed);
   }
 
   #generate(at: number, run: Run, count: number, told: ModelOutput[]): void {

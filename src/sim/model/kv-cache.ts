@@ -21,6 +21,8 @@ export interface KvCache<M extends Match = Match> {
   /** Blocks that a sequence under way must take to have room for `tokens` tokens in all. */
   needs(sequence: Sequence, tokens: number): number;
   match(sequence: Sequence): M;
+  /** Could some of what was found be lost to sequences that grow? */
+  losable(match: M): boolean;
   /** Start a sequence on what `match()` found just now, with room for `tokens` tokens in all. False: no room, nothing changed. */
   admit(sequence: Sequence, match: M, tokens: number): boolean;
   /** Make room for `tokens` tokens in all. False: no room, nothing changed. */

@@ -74,6 +74,10 @@ export class PrefixCache implements KvCache<BlockMatch> {
     return { ids, blocks, tokens: ids.length * blockTokens };
   }
 
+  losable({ ids }: BlockMatch): boolean {
+    return ids.some((id) => this.#pool.isFree(id));
+  }
+
   admit(sequence: Sequence, { ids }: BlockMatch, tokens: number): boolean {
     const fresh = this.#blocksFor(tokens) - ids.length;
     let queued = 0;

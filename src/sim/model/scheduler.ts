@@ -33,6 +33,8 @@ export class Scheduler {
   readonly #counters: ModelCounters;
   readonly #onReading: (run: Run, endsAt: number) => void;
   #stallMs = 0;
+  /** The first that waits would need less room if cached blocks that it counts on were lost: it starts with a chunk of its prompt. */
+  #firstMayChange = false;
 
   /** @param onReading told of each run whose blocks are being read, until `ready()` is called for it */
   constructor(
@@ -73,6 +75,7 @@ export class Scheduler {
   /** Choose the work of the next step, under the token budget. */
   plan(at: number): Plan | undefined {
     const work: Run[] = [];
+    this.#firstMayChange = false;
     const preemptionsBefore = this.#counters.preemptions;
     const apart = this.#limits.batching === "prefill-first";
     const all = this.#limits.maxBatchedTokens;
@@ -84,6 +87,13 @@ export class Scheduler {
     this.#stallMs = 0;
     const equal = stallMs === 0 && this.#counters.preemptions === preemptionsBefore;
     return { work, stallMs, count: equal ? this.#equalSteps(work) : 1 };
+  }
+
+  /** A decode begins a step for which there is surely room. */
+  begin(run: Run): void {
+    run.target = run.computed + this.gain(run, 1);
+    this.#cache.grow(run.sequence, run.target);
+    this.store(run, run.target);
   }
 
   /** Those that ended with a step leave. */
@@ -127,18 +137,19 @@ export class Scheduler {
   #equalSteps(work: readonly Run[]): number {
     if (work.length !== this.#running.length) return 1;
     for (const run of work) if (run.sequence.tokens !== undefined || !decodes(run)) return 1;
+    const most = this.#firstMayChange ? 0 : this.#cache.free;
     const fits = (steps: number): boolean => {
       let blocks = 0;
       for (const run of work) blocks += this.#cache.needs(run.sequence, run.computed + this.gain(run, steps));
-      return blocks <= this.#cache.free;
+      return blocks <= most;
     };
-    let most = Math.min(MOST_STEPS, stepsToEnd(work, this.rate));
-    if (most === 1 || fits(most)) return most;
+    let beyond = Math.min(MOST_STEPS, stepsToEnd(work, this.rate));
+    if (beyond === 1 || fits(beyond)) return beyond;
     let least = 1;
-    while (least + 1 < most) {
-      const middle = (least + most) >> 1;
+    while (least + 1 < beyond) {
+      const middle = (least + beyond) >> 1;
       if (fits(middle)) least = middle;
-      else most = middle;
+      else beyond = middle;
     }
     return least;
   }
@@ -181,7 +192,10 @@ export class Scheduler {
     const found = this.#reader.plan(run, match.tokens);
     const tokens = match.tokens + found.tierTokens;
     const room = found.reads ? sequence.length : Math.min(sequence.length, tokens + budget);
-    if (!this.#cache.admit(sequence, match, room)) return undefined;
+    if (!this.#cache.admit(sequence, match, room)) {
+      this.#firstMayChange = budget < sequence.length && this.#cache.losable(match);
+      return undefined;
+    }
     this.waiting.shift();
     if (run.use === undefined) {
       run.scheduledAt = at;
