@@ -15,6 +15,7 @@ import { logsCommand } from "./logs.ts";
 import { recipeListCommand, recipeShowCommand, recipeUpCommand } from "./recipe.ts";
 import { reloadCommand } from "./reload.ts";
 import { renderCommand } from "./render.ts";
+import { replayCommand } from "./replay.ts";
 import { routerCommand } from "./router.ts";
 import { simCommand } from "./sim.ts";
 import { tableCommand } from "./table.ts";
@@ -45,6 +46,7 @@ export const COMMANDS: readonly Command[] = [
   kvCaptureCommand,
   kvVerifyCommand,
   simCommand,
+  replayCommand,
 ];
 
 /** What stands beside a command that only groups others. */

@@ -56,7 +56,7 @@ const plot = (id: string): string => `<div class="plot" id="${id}"></div>`;
 
 function summary(f: ReplayFigures): string {
   const routers = f.routers === 1 ? "one router" : `${f.routers} routers`;
-  return `${f.requests} requests in ${time(f.virtualSeconds * 1000)} of virtual time; ${f.engines} engines of profile ${f.profile}, KV offload ${f.kvOffload}; ${routers} that know caches by ${f.knowledge}; seed ${f.seed}.`;
+  return `${f.requests} requests in ${time(f.virtualSeconds * 1000)} of virtual time; ${f.engines} engines of profile ${f.profile}, KV offload ${f.kvOffload}; ${routers} ${f.routers === 1 ? "that knows" : "that know"} caches by ${f.knowledge}; seed ${f.seed}.`;
 }
 
 function notes(f: ReplayFigures): string {
@@ -77,8 +77,8 @@ function figuresTable(runs: readonly ReplayRun[]): string {
     "ITL p50",
     "p90",
     "E2E mean",
-    "Load variation",
-    "GPU seconds",
+    "Load CV",
+    "GPU s",
     "Refused",
     "Cut off",
   ];

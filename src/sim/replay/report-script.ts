@@ -71,6 +71,10 @@ export function drawReport(data: ReportData, UPlot: PlotMaker): void {
     });
   };
 
+  /** On a logarithmic axis only powers of ten are labelled. */
+  const decades = (_: unknown, ticks: (number | null)[]): (number | null)[] =>
+    ticks.map((v) => (v !== null && Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-9 ? v : null));
+
   const overTime = (
     id: string,
     pick: (run: ReportData["runs"][number]) => readonly (number | null)[],
@@ -85,7 +89,7 @@ export function drawReport(data: ReportData, UPlot: PlotMaker): void {
           x: { time: false },
           y: { range: (_: unknown, _low: number, high: number) => [0, (high || 1) * 1.05] },
         },
-        axes: [axis(minutes, 34), axis(format, 62)],
+        axes: [axis(minutes, 34), axis(format, 70)],
         series: [x, ...series],
       },
       onTime((run) => [smooth(pick(run))]),
@@ -108,7 +112,7 @@ export function drawReport(data: ReportData, UPlot: PlotMaker): void {
       "ttft",
       {
         scales: { x: { time: false, distr: 3 }, y: { range: [0, 1.02] } },
-        axes: [axis(time, 34), axis((v) => percent(v).replace(".0", ""), 62)],
+        axes: [{ ...axis(time, 34), filter: decades, space: 60 }, axis((v) => percent(v).replace(".0", ""), 70)],
         series: [x, ...data.runs.map((run, i) => line(run.label, colour(i), percent))],
       },
       [all, ...lines],
@@ -130,7 +134,7 @@ export function drawReport(data: ReportData, UPlot: PlotMaker): void {
         `load-${r}`,
         {
           scales: { x: { time: false }, y: { range: [0, most * 1.05] } },
-          axes: [axis(minutes, 34), axis((v) => String(v), 62)],
+          axes: [axis(minutes, 34), axis((v) => String(v), 70)],
           series: [x, ...series],
         },
         [xs, ...run.plots.inFlight.map(smooth)],

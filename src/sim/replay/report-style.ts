@@ -12,7 +12,7 @@ main { max-width: 1180px; margin: 0 auto; padding: 28px 20px 60px; }
 h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 16px; margin: 0 0 2px; } h3 { font-size: 14px; margin: 12px 0 2px; }
 p { margin: 0 0 10px; color: var(--soft); } .grid { display: grid; gap: 16px; grid-template-columns: repeat(auto-fit, minmax(min(480px, 100%), 1fr)); margin-top: 16px; }
 section { background: var(--card); border: 1px solid var(--grid); border-radius: 10px; padding: 16px; min-width: 0; } .wide { grid-column: 1 / -1; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; } th, td { text-align: right; padding: 5px 10px; border-bottom: 1px solid var(--grid); white-space: nowrap; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: 14px; font-variant-numeric: tabular-nums; } th, td { text-align: right; padding: 5px 8px; border-bottom: 1px solid var(--grid); white-space: nowrap; }
 th { color: var(--soft); font-weight: 500; font-size: 13px; } th:first-child, td:first-child { text-align: left; padding-left: 0; } td:first-child { font-weight: 600; } tr:last-child td { border-bottom: 0; }
 .dot { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 6px; }
 .bar { display: grid; grid-template-columns: 120px 1fr 80px; gap: 10px; align-items: center; margin: 6px 0; } .bar b { overflow: hidden; text-overflow: ellipsis; }
