@@ -19,6 +19,7 @@ import { replayCommand } from "./replay.ts";
 import { routerCommand } from "./router.ts";
 import { simCommand } from "./sim.ts";
 import { tableCommand } from "./table.ts";
+import { traceExportCommand } from "./trace-export.ts";
 import { upCommand } from "./up.ts";
 
 /** Every command, in the order of the help text. */
@@ -47,6 +48,7 @@ export const COMMANDS: readonly Command[] = [
   kvVerifyCommand,
   simCommand,
   replayCommand,
+  traceExportCommand,
 ];
 
 /** What stands beside a command that only groups others. */
@@ -54,4 +56,5 @@ export const COMMAND_GROUPS: Readonly<Record<string, string>> = {
   config: "look into a configuration",
   recipe: "configurations that come with cgn",
   kv: "ask and check the prefix index",
+  trace: "requests of the past",
 };

@@ -56,6 +56,7 @@ export function routerSettings(ctx: LoadContext, router: Section<"router">, swap
     workerThreads: router.worker_threads,
     policy: router.policy,
     maxBodyBytes: router.max_body_bytes,
+    ...given({ requestLog: router.request_log }),
     scoreWeights: router.score_weights,
     admission: given({
       maxQueue: admission.max_queue,

@@ -129,6 +129,10 @@ export const routerSchema = z.strictObject({
       unit: "bytes",
     },
   ),
+  request_log: optionalText(
+    "File that gets one JSON line a request, without content: times, lengths, salted hashes of the prompt's bytes. `cgn trace export` makes a trace of it",
+    { unit: "path", defaultText: "none is written" },
+  ),
   score_weights: about(scoreWeights, "Weights of the policy `weighted`"),
   admission: about(admission, "Limits. Each binds only when it is written"),
   rate_limit: about(rateLimit, "Request rates"),

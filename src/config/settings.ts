@@ -55,6 +55,8 @@ export interface RouterSettings {
   readonly policy: string;
   /** Largest request body in bytes (413 above). */
   readonly maxBodyBytes: number;
+  /** File of requests without content, one JSON line each. */
+  readonly requestLog?: string;
   readonly scoreWeights: {
     readonly kv: number;
     readonly load: number;

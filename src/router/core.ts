@@ -10,6 +10,7 @@ import type { DecisionLog } from "./decisions.ts";
 import type { DemandReport } from "./demand-report.ts";
 import type { Fleet } from "./fleet.ts";
 import type { RendererSource } from "./render.ts";
+import type { RequestLog } from "./request-log.ts";
 import type { RouterMetrics } from "./router-metrics.ts";
 import type { WaitRoom } from "./wait-room.ts";
 
@@ -34,6 +35,8 @@ export interface RouterCore {
   readonly admissions: Admissions;
   readonly upstreams: Upstreams;
   readonly decisions: DecisionLog;
+  /** `[router].request_log`, where written. */
+  readonly requestLog: RequestLog | undefined;
   readonly metrics: RouterMetrics;
   readonly clock: Clock;
   readonly log: Log;

@@ -22,6 +22,7 @@ import { DecisionLog } from "./decisions.ts";
 import { DemandReport } from "./demand-report.ts";
 import { Fleet } from "./fleet.ts";
 import type { RendererSource } from "./render.ts";
+import { RequestLog } from "./request-log.ts";
 import { serve } from "./router.ts";
 import { RouterMetrics } from "./router-metrics.ts";
 import type { AdminExtras } from "./status.ts";
@@ -31,7 +32,15 @@ import { WaitRoom } from "./wait-room.ts";
 export interface RouterOptions {
   readonly settings: Pick<
     RouterSettings,
-    "listenHttp" | "listenAdmin" | "nodeId" | "policy" | "maxBodyBytes" | "scoreWeights" | "admission" | "loadWait"
+    | "listenHttp"
+    | "listenAdmin"
+    | "nodeId"
+    | "policy"
+    | "maxBodyBytes"
+    | "scoreWeights"
+    | "admission"
+    | "loadWait"
+    | "requestLog"
   >;
   readonly directory: WorkerDirectory;
   readonly knowledge: PrefixKnowledge;
@@ -125,6 +134,7 @@ export function createRouter(options: RouterOptions): Router {
       await admin?.close(0);
       core.fleet.close();
       core.demand?.close();
+      core.requestLog?.close();
       await core.upstreams.close();
     },
     get address() {
@@ -216,6 +226,7 @@ function createCore(options: RouterOptions): RouterCore {
     admissions,
     upstreams,
     decisions: new DecisionLog(),
+    requestLog: settings.requestLog === undefined ? undefined : new RequestLog(settings.requestLog, clock, log),
     metrics,
     clock,
     log,

@@ -80,6 +80,8 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, req
   } catch (e) {
     noteFailure(core, exchange, record, e);
     throw e;
+  } finally {
+    core.requestLog?.note(record, request.root, prompt.bytes);
   }
 }
 
