@@ -23,12 +23,13 @@ const LIMITS: EngineLimits = {
   holdMs: 500,
 };
 
+/** Powers of two: sums of times are exact. */
 const PROFILE: EngineProfile = {
   name: "round",
   source: "this test",
   stepMs: 1,
   prefillMsPerToken: 0.5,
-  prefillMsPerPair: 0.01,
+  prefillMsPerPair: 1 / 128,
   decodeMsPerSequence: 0.25,
   contextMsPerToken: 0.125,
 };

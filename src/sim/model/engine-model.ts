@@ -59,6 +59,8 @@ export class EngineModel {
   /** Requests that are over and whose blocks wait for a decode engine. */
   #held = 0;
   #outputs: ModelOutput[] = [];
+  /** All that was due by then is done. */
+  #doneUntil = Number.NEGATIVE_INFINITY;
   #faultHolds: Sequence | undefined;
 
   constructor(limits: EngineLimits, profile: EngineProfile, namer: BlockNamer) {
@@ -198,11 +200,12 @@ export class EngineModel {
       const end = this.#step === undefined ? Number.POSITIVE_INFINITY : endOf(this.#step);
       const timer = this.#timers.nextAt ?? Number.POSITIVE_INFINITY;
       const at = Math.min(end, timer);
-      if (before ? at >= now : at > now || at === Number.POSITIVE_INFINITY) return;
+      if (before ? at >= now : at > now || at === Number.POSITIVE_INFINITY) break;
       if (timer <= end) this.#ring(at, this.#timers.take());
       else this.#finishStep(this.#step!, end);
       if (this.#step === undefined) this.#step = this.#startStep(at);
     }
+    if (!before) this.#doneUntil = now;
   }
 
   /** A request's time has come: it arrives, its blocks are read, or nobody wants them any more. */
@@ -234,14 +237,14 @@ export class EngineModel {
   #cutStep(at: number): void {
     const step = this.#step;
     if (step === undefined || step.count === 1 || this.#scheduler.full) return;
-    step.count = stepsBegun(step, at);
+    step.count = stepsBegun(step, at, at <= this.#doneUntil);
   }
 
   /** The same, and the steps before that one are accounted for now. */
   #splitStep(at: number): void {
     const step = this.#step;
     if (step === undefined || step.count === 1) return;
-    const over = stepsBegun(step, at) - 1;
+    const over = stepsBegun(step, at, at <= this.#doneUntil) - 1;
     if (over === 0) {
       step.count = 1;
       return;

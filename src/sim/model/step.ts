@@ -20,13 +20,17 @@ export function endOf(step: Step, count = step.count): number {
   return step.startedAt + count * step.firstMs + (step.growthMs * count * (count - 1)) / 2;
 }
 
-/** How many of its steps have begun at a time within it: at least 1. */
-export function stepsBegun(step: Step, at: number): number {
+/**
+ * How many of its steps have begun at a time within it: at least 1.
+ * @param over a step that ends right then is over, and the next one has begun
+ */
+export function stepsBegun(step: Step, at: number, over: boolean): number {
   let low = 1;
   let high = step.count;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (endOf(step, middle) >= at) high = middle;
+    const end = endOf(step, middle);
+    if (over ? end > at : end >= at) high = middle;
     else low = middle + 1;
   }
   return low;
