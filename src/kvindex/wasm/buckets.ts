@@ -13,7 +13,7 @@ import { PLACE_MASK, UNIT } from "./layout";
  * nothing passed by. So a deletion moves nothing.
  *
  * A table is [directory, depth, size]; a part is known by its first bucket, with a unit before it:
- * [range, units, buckets | bits << 16 | kind << 24, size].
+ * [range, entries it may have, buckets | bits << 16 | kind << 24, size].
  */
 export const BY_KEY: u32 = 0;
 /** Entries are found by the place in their value; several may have the same. */
@@ -24,12 +24,15 @@ export const BUCKET: u32 = 64;
 export const VALUES: u32 = 40;
 export const META: u32 = 60;
 export const MAX_BUCKETS: u32 = 2048;
-/** Buckets of a part that was halved: it grows once more before it is halved itself. */
+/** Buckets of a part that was halved: it grows once more before it is halved itself, and is never emptier than 45 %. */
 export const HALVED: u32 = 1536;
 /** Beyond this many bits keys share their hash, and halving no longer parts them: the part grows instead. */
 export const MAX_BITS: u32 = 20;
-/** A part is full at this many 64ths of its slots. */
-export const FULL: u32 = 48;
+/**
+ * A part is full at so many 64ths of its slots, and up to 15 more, by where it lies: names spread evenly, so parts that were
+ * full at the same share would all be halved within a short time, and be half empty all together after it.
+ */
+const FULL: u32 = 44;
 
 export const TABLE_DEPTH: u32 = 4;
 export const TABLE_SIZE: u32 = 8;
@@ -49,6 +52,10 @@ export function hashKey(key: u64): u64 {
 export function partOf(table: u32, h: u64): u32 {
   const index = <u32>((h >> 32) >> (32 - <u64>load<u32>(table, TABLE_DEPTH)));
   return load<u32>(load<u32>(table) + 4 * index);
+}
+
+export function isFull(part: u32): bool {
+  return load<u32>(part - 4) >= load<u32>(part - 12);
 }
 
 export function buckets(part: u32): u32 {
@@ -75,13 +82,18 @@ export function after(part: u32, at: u32, first: u32): u32 {
   return at >= part + BUCKET * buckets(part) ? part : at;
 }
 
+/** Units of a part: its buckets, the unit before them, and room to align them. */
+function unitsOf(count: u32): u32 {
+  return 4 * count + 8;
+}
+
 export function newPart(count: u32, depth: u32, ofKind: u32): u32 {
-  const units = 4 * count + 8;
-  const range = alloc(units);
+  const range = alloc(unitsOf(count));
   if (range === 0) return 0;
   const part = (range + UNIT + 2 * BUCKET - 1) & ~(2 * BUCKET - 1);
   store<u32>(part - 16, range);
-  store<u32>(part - 12, units);
+  const share = FULL + ((range * 0x9e3779b1) >> 28);
+  store<u32>(part - 12, (count * SLOTS * share) / 64);
   store<u32>(part - 8, count | (depth << 16) | (ofKind << 24));
   store<u32>(part - 4, 0);
   for (let at = part; at < part + BUCKET * count; at += BUCKET) store<u32>(at, 0, META);
@@ -89,7 +101,7 @@ export function newPart(count: u32, depth: u32, ofKind: u32): u32 {
 }
 
 export function freePart(part: u32): void {
-  free(load<u32>(part - 16), load<u32>(part - 12));
+  free(load<u32>(part - 16), unitsOf(buckets(part)));
 }
 
 export function hashAt(part: u32, at: u32, i: u32): u64 {

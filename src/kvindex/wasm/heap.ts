@@ -137,5 +137,5 @@ export function allocZeroed(units: u32): u32 {
 
 /** Whether an address may be a record's: it is aligned, and lies in memory that was ever used. */
 export function isInUse(at: u32): bool {
-  return at % UNIT === 0 && at >= __heap_base && at < top;
+  return at % UNIT === 0 && at >= <u32>__heap_base && at < top;
 }

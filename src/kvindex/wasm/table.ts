@@ -3,12 +3,12 @@ import {
   BUCKET,
   bits,
   buckets,
-  FULL,
   freePart,
   HALVED,
   hashAt,
   hashKey,
   home,
+  isFull,
   kind,
   MAX_BITS,
   MAX_BUCKETS,
@@ -181,18 +181,12 @@ function deepen(table: u32): bool {
   return true;
 }
 
-function larger(count: u32): u32 {
-  // In turns by a half and by a third: 2, 4, 6, 8, 12, … 1024, 1536, 2048. All are even.
-  if (count === 2) return 4;
-  return (count & (count - 1)) === 0 ? count + count / 2 : (count / 3) * 4;
-}
-
 function enlarge(table: u32, part: u32, h: u64): void {
   const count = buckets(part);
   const ofBits = bits(part);
   if (count < MAX_BUCKETS || ofBits >= MAX_BITS) {
-    if (count > 40_000) return;
-    const to = newPart(larger(count), ofBits, kind(part));
+    if (count >= 0x8000) return;
+    const to = newPart(count === HALVED ? MAX_BUCKETS : 2 * count, ofBits, kind(part));
     if (to === 0) return;
     move(part, to, to, 0);
     point(table, h, ofBits, to, to);
@@ -215,7 +209,7 @@ function enlarge(table: u32, part: u32, h: u64): void {
 function partWithRoom(table: u32, h: u64): u32 {
   let part = partOf(table, h);
   // A part that halves unevenly may have to be halved again.
-  while (load<u32>(part - 4) * 64 >= buckets(part) * SLOTS * FULL) {
+  while (isFull(part)) {
     enlarge(table, part, h);
     const now = partOf(table, h);
     if (now === part) return load<u32>(part - 4) < buckets(part) * SLOTS ? part : 0;
