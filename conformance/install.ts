@@ -9,7 +9,8 @@ type Argv = [string, ...string[]];
 /** A command, or what is done here, with what it is called. */
 type Step = readonly [note: string, run: Argv | (() => void), env?: Readonly<Record<string, string>>];
 
-const HOUR_MS = 3_600_000;
+/** Compiling on a busy machine takes long; nothing else comes near. */
+const STEP_MS = 7_200_000;
 
 /** Is it there, whole, at its pins? A folder that somebody else made whole is taken over. */
 export function isInstalled(pin: Pin, places: Places): boolean {
@@ -71,7 +72,7 @@ async function runSteps(name: string, todo: readonly Step[], places: Places): Pr
   for (const [note, run, env = {}] of todo) {
     if (typeof run === "function") run();
     else {
-      const end = await runProgram(run, { timeoutMs: HOUR_MS, log: places.log(name), env, cwd: places.root });
+      const end = await runProgram(run, { timeoutMs: STEP_MS, log: places.log(name), env, cwd: places.root });
       if (end.code !== 0) {
         bar.end(`failed at ${note}; log: ${places.log(name)}`);
         return `${note}: ${end.err.trim().split("\n").at(-1) ?? `exit ${end.code}`}`;

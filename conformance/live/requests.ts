@@ -1,27 +1,59 @@
-/** What a run asks: long enough for several KV blocks, different from the first block on. */
+/**
+ * Beginnings of tales, to be gone on with: some 100 tokens each, several KV blocks, different from the first block on, so
+ * that each has a continuation of its own.
+ */
 export function prompts(count: number): string[] {
   return Array.from({ length: count }, (_, i) => {
-    const [place = "", thing = ""] = [PLACES[i % PLACES.length], THINGS[i % THINGS.length]];
+    const of = (list: readonly string[]): string => list[i % list.length] ?? "";
+    const [who, place, thing, weather] = [of(PEOPLE), of(PLACES), of(THINGS), of(WEATHER)];
     return (
-      `Note ${i + 1} of the ${place} archive lists every ${thing} that was brought in during the year. ` +
-      `The keeper of the ${place} writes the date, the weight, the colour and the owner of each ${thing}, and puts a copy into the ` +
-      `box by the door. On the last day of the month the notes are counted, and whoever finds a ${thing} without a note tells the ` +
-      `keeper at once. Question: what does the keeper write about each ${thing}? Answer:`
+      `Chapter ${i + 1}. It was a ${weather} morning in the ${place}, and ${who} had been awake since four o'clock. ` +
+      `On the table lay a ${thing} that nobody in the family had ever seen before. "Do not touch it," said ${who}'s sister, ` +
+      `who had read about such things in the newspaper of the ${place}. But ${who} was not afraid of a ${thing}. ` +
+      `"If it came here by itself," ${who} answered, "then it wants to tell us something about the ${weather} sea." ` +
+      `So ${who} lifted the ${thing} into the light of the window and saw that on the other side of it`
     );
   });
 }
 
-const PLACES = ["harbour", "mountain", "castle", "village", "railway", "theatre", "garden"];
+const PEOPLE = [
+  "Marta",
+  "Jonas",
+  "Old Peter",
+  "Lucy",
+  "Captain Bell",
+  "Anna",
+  "the baker",
+  "Thomas",
+  "Mrs. Green",
+  "Ivan",
+  "Nora",
+];
+const PLACES = ["harbour", "mountain village", "castle", "railway town", "theatre", "garden", "desert camp"];
 const THINGS = ["lantern", "carpet", "compass", "letter", "violin", "kettle", "mirror", "ladder", "basket"];
+const WEATHER = ["grey", "warm", "stormy", "cold", "bright"];
 
-export const MAX_TOKENS = 24;
+/** @throws Error where most texts are alike, which would make their equality say nothing */
+export function requireVariety(texts: readonly string[]): void {
+  const different = new Set(texts).size;
+  if (different * 2 < texts.length) throw new Error(`only ${different} of ${texts.length} texts differ`);
+}
+
+export const MAX_TOKENS = 20;
 
 /** A greedy completion of an engine, with what is added to the body. @throws Error for anything but 200 */
 export async function complete(url: string, prompt: string, more: object = {}, id?: string): Promise<Completion> {
   const reply = await fetch(`${url}/v1/completions`, {
     method: "POST",
     headers: { "content-type": "application/json", ...(id === undefined ? {} : { "x-request-id": id }) },
-    body: JSON.stringify({ model: "smollm2", prompt, max_tokens: MAX_TOKENS, temperature: 0, ...more }),
+    body: JSON.stringify({
+      model: "smollm2",
+      prompt,
+      max_tokens: MAX_TOKENS,
+      temperature: 0,
+      ignore_eos: true,
+      ...more,
+    }),
     signal: AbortSignal.timeout(180_000),
   });
   const text = await reply.text();

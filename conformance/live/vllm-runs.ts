@@ -1,17 +1,18 @@
+import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { predictLive } from "../live-prediction.ts";
 import { VLLM } from "../pins.ts";
 import type { Places } from "../places.ts";
 import { freePorts, startAgent } from "./agent-run.ts";
-import { complete, MAX_TOKENS, metric, prompts, textOf } from "./requests.ts";
+import { complete, MAX_TOKENS, metric, prompts, requireVariety, textOf } from "./requests.ts";
 import type { Scenario } from "./runs.ts";
 
 /** Requests whose text must be that of one plain engine. */
 const REQUESTS = 20;
 
 /** The same for pairs that prove something else besides. */
-const FEWER = 6;
+const FEWER = 8;
 
 /** What vLLM needs on a small machine, set by the user's own environment. */
 const ENV = {
@@ -55,9 +56,12 @@ const toml = (places: Places, engines: readonly VllmEngine[]): string =>
 
 const LMCACHE = 'mode = "mp"\ncpu_gib = 1\nchunk_size = 64';
 
+const digest = (texts: readonly string[]): string =>
+  createHash("sha256").update(texts.join("\0")).digest("hex").slice(0, 8);
+
 /** Named by what was asked, so that other questions do not meet old answers. */
 const baselineFile = (places: Places): string =>
-  join(places.root, "baseline", `${VLLM}-${REQUESTS}x${MAX_TOKENS}.json`);
+  join(places.root, "baseline", `${VLLM}-${digest(prompts(REQUESTS))}-${MAX_TOKENS}.json`);
 
 /** The texts of one plain engine, from the cache folder where they were made before. */
 async function plainTexts(places: Places): Promise<string[]> {
@@ -76,7 +80,9 @@ async function runPlain(places: Places): Promise<string> {
   });
   try {
     const texts: string[] = [];
-    for (const prompt of prompts(REQUESTS)) texts.push(textOf(await complete(url, prompt)));
+    // One more than a pair is asked: the one whose prefill is lost.
+    for (const prompt of prompts(REQUESTS + 1)) texts.push(textOf(await complete(url, prompt)));
+    requireVariety(texts);
     const again = await complete(url, prompts(1)[0]!);
     const cached = again.usage.prompt_tokens_details?.cached_tokens ?? 0;
     if (cached === 0) throw new Error("the second time, no token was cached");
@@ -84,7 +90,7 @@ async function runPlain(places: Places): Promise<string> {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, JSON.stringify(texts, undefined, 1));
     await agent.stop();
-    return `${REQUESTS} requests answered on a CPU, ${cached} tokens cached when one was repeated; ready after ${agent.startSeconds.toFixed(0)} s, no process left`;
+    return `${texts.length} requests answered on a CPU, ${cached} tokens cached when one was repeated; ready after ${agent.startSeconds.toFixed(0)} s, no process left`;
   } catch (error) {
     await agent.stop().catch(() => {});
     throw error;
@@ -172,26 +178,53 @@ async function runPair(
     if (same < requests) throw new Error(`${same} of ${requests} texts are those of one plain engine`);
     const pulled = await metric(decode, "vllm:prompt_tokens_by_source_total", 'source="external_kv_transfer"');
     if (pulled === 0) throw new Error("decode pulled no token over NIXL");
-    // A prefill worker that is gone: decode computes the prompt itself, when its policy is "recompute".
-    const [lost = ""] = prompts(REQUESTS + 1).slice(-1);
-    const text = await handOver(prefill, decode, lost, `${name}-lost`, (params) => ({
-      ...params,
-      remote_port: dead,
-      remote_engine_id: "00000000-0000-0000-0000-000000000000",
-    }));
-    await forget(decode);
-    const own = textOf(await complete(decode, lost));
-    if (text !== own) throw new Error(`another text after prefill was lost: ${JSON.stringify([text, own])}`);
+    const lost = await loseOne(
+      prefill,
+      decode,
+      dead,
+      `${name}-lost`,
+      prompts(requests + 1)[requests]!,
+      expected[requests]!,
+    );
     const restored = engine.lmcache === undefined ? "" : await restoredBy(prefill, decode, name, expected[0]!);
     await agent.stop();
-    return (
-      `${same} of ${requests} texts equal to one plain engine's, ${pulled} tokens pulled over NIXL, a lost prefill computed again` +
-      `${restored}; both ready after ${agent.startSeconds.toFixed(0)} s, no process left`
-    );
+    return `${same} of ${requests} texts equal to one plain engine's, ${pulled} tokens pulled over NIXL, ${lost}${restored}; both ready after ${agent.startSeconds.toFixed(0)} s, no process left`;
   } catch (error) {
     await agent.stop().catch(() => {});
     throw error;
   }
+}
+
+/**
+ * Hand over from a prefill worker that is gone. Decode computes the prompt itself or fails the request, by its policy; either
+ * way the prompt must have its right text afterwards, when what decode's caches kept of it comes back.
+ *
+ * @param dead - a port where nobody listens
+ */
+async function loseOne(
+  prefill: string,
+  decode: string,
+  dead: number,
+  id: string,
+  prompt: string,
+  expected: string,
+): Promise<string> {
+  const gone = { remote_port: dead, remote_engine_id: "00000000-0000-0000-0000-000000000000" };
+  const text = await handOver(prefill, decode, prompt, id, (params) => ({ ...params, ...gone })).catch(
+    (error: Error) => {
+      if (/answered 500/.test(error.message)) return undefined;
+      throw error;
+    },
+  );
+  if (text !== undefined && text !== expected)
+    throw new Error(`wrong text after prefill was lost: ${JSON.stringify(text)}`);
+  for (const turn of ["once", "again"]) {
+    await forget(decode);
+    const own = textOf(await complete(decode, prompt));
+    if (own !== expected)
+      throw new Error(`asked ${turn} after prefill was lost, decode has a wrong text: ${JSON.stringify(own)}`);
+  }
+  return text === undefined ? "a lost prefill fails its request alone" : "a lost prefill computed again";
 }
 
 /** Both engines forget; the same prompt again must find its KV in LMCache on the prefill side. */
