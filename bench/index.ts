@@ -16,10 +16,10 @@ const WORK = join(import.meta.dirname, "..", ".cache", "bench");
 
 export interface IndexBenchOptions {
   readonly json: boolean;
+  /** A small part of it, without the peers. */
   readonly quick?: boolean;
   /** A trace of JSON lines with `hash_ids`. */
   readonly trace?: string | undefined;
-  readonly peers?: boolean;
 }
 
 /** Workloads that peers run too: [name, what is in the event file, whether stored and removed are interleaved]. */
@@ -59,8 +59,8 @@ function eventFile<T>(trace: Trace, options: EventOptions, use: (path: string) =
   }
 }
 
-function updateFigures(trace: Trace, { quick = false, peers = !quick }: IndexBenchOptions): BenchFigure[] {
-  const built = peers ? buildPeers() : undefined;
+function updateFigures(trace: Trace, { quick = false }: IndexBenchOptions): BenchFigure[] {
+  const built = quick ? undefined : buildPeers();
   if (built !== undefined && "missing" in built) process.stderr.write(`No peers: ${built.missing}\n`);
   return UPDATES.slice(0, quick ? 1 : UPDATES.length).flatMap(([name, options, mixed]) =>
     eventFile(trace, options, (path) => {
