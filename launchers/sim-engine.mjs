@@ -1,4 +1,4 @@
-// What the two simulator launchers share: find a Node that can run cgn, and the command line of this package.
+// What the simulator launchers share: find a Node that can run cgn, and the command line of this package.
 // Plain JavaScript that Node 18 can run.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { CgnError } from "../core/errors.ts";
 import { PROFILES } from "../sim/model/profile.ts";
+import { readLlamaArgv } from "../sim/wire/llama/llama-argv.ts";
 import { readSglangArgv } from "../sim/wire/sglang-argv.ts";
 import type { SimDeps } from "../sim/wire/sim-engine.ts";
-import { SIMULATED_VERSIONS, type SimOptions } from "../sim/wire/sim-options.ts";
+import { SIMULATED_VERSIONS, type SimKind, type SimOptions } from "../sim/wire/sim-options.ts";
 import { type SimServer, startSim } from "../sim/wire/sim-server.ts";
 import { readVllmArgv } from "../sim/wire/vllm-argv.ts";
 import { ANY_PORT, type CliContext, type Command, MAX_SECONDS, PORT, type Values } from "./command.ts";
@@ -11,7 +12,7 @@ import { ANY_PORT, type CliContext, type Command, MAX_SECONDS, PORT, type Values
 /** `cgn sim`: an engine that needs no GPU, no model and no Python. */
 export const simCommand: Command = {
   name: "sim",
-  about: "run a simulated vLLM or SGLang: its HTTP surface, prefix cache and KV events, without a model",
+  about: "run a simulated vLLM, SGLang or llama-server: its HTTP surface, prefix cache and KV events, without a model",
   examples: [
     "cgn sim --kind vllm --port 8000 --model sim --events-port 5557",
     "cgn sim --kind sglang --port 30000 --blocks 2000 --profile instant",
@@ -27,9 +28,9 @@ export const simCommand: Command = {
     },
   ],
   options: {
-    kind: { type: "string", choices: ["vllm", "sglang"], default: "vllm", about: "which engine to be" },
+    kind: { type: "string", choices: ["vllm", "sglang", "llama_cpp"], default: "vllm", about: "which engine to be" },
     host: { type: "string", value: "ADDRESS", default: "127.0.0.1", about: "address to listen on" },
-    port: { ...ANY_PORT, about: "HTTP port (default 8000, SGLang 30000; 0: any free one)" },
+    port: { ...ANY_PORT, about: "HTTP port (default 8000, SGLang 30000, llama.cpp 8080; 0: any free one)" },
     model: { type: "string", value: "NAME", default: "sim", about: "served model name" },
     "block-size": {
       type: "number",
@@ -77,10 +78,10 @@ export const simCommand: Command = {
     fault: { type: "string[]", value: "KIND|JSON", about: "start with a fault, as POST /sim/fault takes it" },
   },
   async run({ options, positionals }, cli) {
-    const kind = options["kind"] === "sglang" ? "sglang" : "vllm";
+    const kind = options["kind"] as SimKind;
     const own = positionals.length === 0;
     const argv = own ? engineArgv(kind, options) : positionals;
-    const read = kind === "vllm" ? readVllmArgv : readSglangArgv;
+    const read = READERS[kind];
     if (argv.length === 1 && argv[0] === "--version") {
       cli.out(SIMULATED_VERSIONS[kind]);
       return 0;
@@ -90,15 +91,17 @@ export const simCommand: Command = {
   },
 };
 
+const READERS = { vllm: readVllmArgv, sglang: readSglangArgv, llama_cpp: readLlamaArgv };
+
 /** The engine's command line for `cgn sim`'s plain flags: there is one way in. */
 function engineArgv(kind: SimOptions["kind"], options: Values): readonly string[] {
   const given = (flag: string, value: Values[string]): string[] => (value === undefined ? [] : [flag, String(value)]);
   const shared = [
     ...given("--host", options["host"]),
     ...given("--port", options["port"]),
-    "--served-model-name",
+    kind === "llama_cpp" ? "--alias" : "--served-model-name",
     String(options["model"]),
-    ...eventsArgv(options),
+    ...(kind === "llama_cpp" ? [] : eventsArgv(options)),
     ...given("--sim-blocks", options["blocks"]),
     ...given("--sim-profile", options["profile"]),
     ...given("--sim-speed", options["speed"]),
@@ -108,6 +111,7 @@ function engineArgv(kind: SimOptions["kind"], options: Values): readonly string[
   ];
   const block = String(options["blockSize"]);
   const model = String(options["model"]);
+  if (kind === "llama_cpp") return ["--model", model, "--metrics", ...shared];
   if (kind === "sglang") {
     return ["--model-path", model, "--page-size", block, "--enable-metrics", "--enable-cache-report", ...shared];
   }

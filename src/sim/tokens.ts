@@ -24,7 +24,11 @@ export function decodeIds(ids: readonly number[]): string {
 const template = { template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS };
 
 /** The built-in template as each engine renders it. */
-const RENDERERS = { vllm: rendererAs("vllm"), sglang: rendererAs("sglang") };
+const RENDERERS = {
+  vllm: rendererAs("vllm"),
+  sglang: rendererAs("sglang"),
+  llama_cpp: rendererAs("llama_cpp"),
+};
 
 function rendererAs(kind: EngineKind): ChatRenderer {
   const { chat, traits } = findEngine(kind);

@@ -1,7 +1,33 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 
 /** The largest body that is read; engines have no limit worth naming. */
 const MOST_BYTES = 64 * 1024 * 1024;
+
+/** What an engine's HTTP server puts around its answers. */
+export interface Manners {
+  readonly json: string;
+  readonly stream: string;
+  /** On each answer. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** On streams besides. */
+  readonly streamHeaders?: Readonly<Record<string, string>>;
+  /** The connection ends with an answer of this status (true), or stays. */
+  closesAfter?(status: number): boolean;
+  /** `Keep-Alive` where the connection stays. */
+  readonly keepAlive?: string;
+  /** After a stream the connection ends, without `Connection: close` before it. */
+  readonly dropsAfterStream?: boolean;
+}
+
+/** FastAPI under uvicorn: vLLM 0.32.0. */
+export const UVICORN: Manners = {
+  json: "application/json",
+  stream: "text/event-stream; charset=utf-8",
+  headers: { server: "uvicorn" },
+};
+
+/** SGLang 0.5.23 adds what its CORS layer says. */
+export const SGLANG_MANNERS: Manners = { ...UVICORN, headers: { server: "uvicorn", vary: "Origin" } };
 
 /** One HTTP request and its answer, with what the handlers need of them. */
 export interface Exchange {
@@ -12,12 +38,14 @@ export interface Exchange {
   header(name: string): string | undefined;
   /** The body as JSON. @throws SyntaxError when it is none */
   json(): Promise<unknown>;
+  /** The body as text. */
+  text(): Promise<string>;
   sendJson(status: number, body: object): void;
   sendText(status: number, text: string, type?: string): void;
   /** Begin an event stream; headers go out at once. */
   openStream(): void;
-  /** One `data:` line of the stream. */
-  event(data: string): void;
+  /** One event of the stream: its name, where it has one, and its `data:` line. */
+  event(data: string, name?: string): void;
   end(): void;
   /** Break the connection in the middle. */
   cut(): void;
@@ -25,28 +53,45 @@ export interface Exchange {
   onGone(fn: () => void): void;
 }
 
-export function makeExchange(req: IncomingMessage, res: ServerResponse): Exchange {
+export function makeExchange(req: IncomingMessage, res: ServerResponse, manners: Manners = UVICORN): Exchange {
   const [path = "/", query = ""] = (req.url ?? "/").split("?");
+  const head = (status: number, headers: OutgoingHttpHeaders): ServerResponse => {
+    // What these servers do not say, and Node would.
+    res.removeHeader("connection");
+    const closes = manners.closesAfter?.(status) === true;
+    const life = closes
+      ? { connection: "close" }
+      : manners.keepAlive === undefined
+        ? {}
+        : { "keep-alive": manners.keepAlive };
+    return res.writeHead(status, { ...manners.headers, ...life, ...headers });
+  };
+  let body: Promise<string> | undefined;
+  const text = (): Promise<string> => (body ??= readBody(req));
   return {
     method: req.method ?? "GET",
     path,
     query: new URLSearchParams(query),
     header: (name) => [req.headers[name]].flat()[0],
-    json: async () => JSON.parse(await readBody(req)) as unknown,
-    sendJson(status, body) {
-      const text = Buffer.from(JSON.stringify(body));
-      res.writeHead(status, { "content-type": "application/json", "content-length": text.length }).end(text);
+    text,
+    json: async () => JSON.parse(await text()) as unknown,
+    sendJson(status, value) {
+      const bytes = Buffer.from(JSON.stringify(value));
+      head(status, { "content-type": manners.json, "content-length": bytes.length }).end(bytes);
     },
-    sendText(status, text, type) {
-      const bytes = Buffer.from(text);
+    sendText(status, words, type) {
+      const bytes = Buffer.from(words);
       const headers = type === undefined ? {} : { "content-type": type };
-      res.writeHead(status, { ...headers, "content-length": bytes.length }).end(bytes);
+      head(status, { ...headers, "content-length": bytes.length }).end(bytes);
     },
     openStream() {
-      res.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" }).flushHeaders();
+      head(200, { ...manners.streamHeaders, "content-type": manners.stream }).flushHeaders();
     },
-    event: (data) => void res.write(`data: ${data}\n\n`),
-    end: () => void res.end(),
+    event: (data, name) => void res.write(`${name === undefined ? "" : `event: ${name}\n`}data: ${data}\n\n`),
+    end() {
+      if (manners.dropsAfterStream === true) res.end(() => req.socket.end());
+      else res.end();
+    },
     cut: () => void res.destroy(),
     onGone(fn) {
       res.on("close", () => {

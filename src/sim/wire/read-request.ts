@@ -1,6 +1,6 @@
-import { makeAnswer } from "../text.ts";
-import { encodeText, renderChat } from "../tokens.ts";
+import { decodeIds, encodeText, renderChat } from "../tokens.ts";
 import type { Generation } from "./answer-shapes.ts";
+import { settleAnswers, stopTexts, wantedCall, wantedJson } from "./settle-answer.ts";
 import type { SimOptions } from "./sim-options.ts";
 
 type Body = Readonly<Record<string, unknown>>;
@@ -21,6 +21,8 @@ export interface RequestFacts {
   readonly created: number;
   /** SGLang echoes whatever name was asked. */
   readonly anyModel: boolean;
+  /** Of a tool call. */
+  readonly callId: string;
 }
 
 const refuse = (why: Refusal["why"], message: string, param: string | null = null): ReadResult => ({
@@ -39,55 +41,79 @@ export function readRequest(
   }
   const body = value as Body;
   const asked = typeof body["model"] === "string" ? body["model"] : undefined;
-  if (!facts.anyModel && asked !== undefined && !options.models.includes(asked)) {
+  if (!facts.anyModel && asked !== undefined && ![...options.models, ...(options.loras ?? [])].includes(asked)) {
     const known = options.models.map((name) => `\`${name}\``).join(", ");
     return refuse("unknown-model", `The model \`${asked}\` does not exist. Served: ${known}`, "model");
   }
-  const prompt = kind === "chat" ? chatPrompt(options.kind, body) : completionPrompt(body);
-  if (typeof prompt === "string") return refuse("malformed", prompt, kind === "chat" ? "messages" : "prompt");
-  if (typeof body["n"] === "number" && body["n"] > 1) return refuse("not-simulated", "n above 1 is not simulated", "n");
-  return withAnswer(kind, body, prompt, asked, options, facts);
+  const prompts = kind === "chat" ? promptOfChat(options.kind, body) : completionPrompts(body);
+  if (typeof prompts === "string") return refuse("malformed", prompts, kind === "chat" ? "messages" : "prompt");
+  return withAnswer(kind, body, prompts, asked, options, facts);
+}
+
+function promptOfChat(kind: SimOptions["kind"], body: Body): readonly (readonly number[])[] | string {
+  const ids = chatPrompt(kind, body);
+  return typeof ids === "string" ? ids : [ids];
 }
 
 function withAnswer(
   kind: "chat" | "completion",
   body: Body,
-  prompt: readonly number[],
+  prompts: readonly (readonly number[])[],
   asked: string | undefined,
   options: SimOptions,
   facts: RequestFacts,
 ): ReadResult {
-  const room = options.maxModelTokens - prompt.length;
+  const longest = Math.max(...prompts.map((prompt) => prompt.length));
+  const room = options.maxModelTokens - longest;
   const wanted = limitOf(body, kind === "chat" ? undefined : 16);
   if (typeof wanted === "string") return refuse("malformed", wanted, "max_tokens");
   if (room < 1 || (wanted !== undefined && wanted > room))
-    return refuse("too-long", tooLong(prompt.length, wanted, options), null);
-  const answer = makeAnswer({
-    prompt,
+    return refuse("too-long", tooLong(longest, wanted, options), null);
+  const json = wantedJson(body);
+  const call = kind === "chat" ? wantedCall(body, facts.callId) : undefined;
+  const choices = settleAnswers({
+    prompts,
+    n: typeof body["n"] === "number" ? body["n"] : 1,
     seed: options.seed + (typeof body["seed"] === "number" ? body["seed"] : 0),
-    maxTokens: wanted ?? room,
+    // A prompt alone (`echo` with `max_tokens: 0`) is computed by way of one token, which is not told.
+    maxTokens: Math.max(1, wanted ?? room),
     ...(typeof body["min_tokens"] === "number" ? { minTokens: body["min_tokens"] } : {}),
     ignoreEos: body["ignore_eos"] === true,
-    stop: [body["stop"]].flat().filter((s): s is string => typeof s === "string"),
+    stop: stopTexts(body["stop"]),
+    keepsStop: body["include_stop_str_in_output"] === true,
+    ...(json === undefined ? {} : { json }),
+    ...(call === undefined ? {} : { call }),
   });
   const streamOptions = body["stream_options"] as Body | null | undefined;
+  const logprobs = wantedLogprobs(kind, body);
   return {
     generation: {
-      ...facts,
+      id: facts.id,
+      created: facts.created,
       model: facts.anyModel ? (asked ?? options.models[0]) : options.models[0],
       chat: kind === "chat",
-      prompt,
-      text: answer.text,
-      finish: answer.finish,
-      stopReason: answer.stopReason ?? null,
+      prompt: prompts[0]!,
+      choices,
       stream: body["stream"] === true,
       includeUsage: streamOptions?.["include_usage"] === true,
+      usageInChunks: streamOptions?.["continuous_usage_stats"] === true,
       returnTokenIds: body["return_token_ids"] === true,
       reportsCachedTokens: options.reportsCachedTokens,
-      lora: "",
+      lora: asked !== undefined && options.loras?.includes(asked) === true ? asked : "",
       salt: typeof body["cache_salt"] === "string" ? body["cache_salt"] : "",
+      ...(logprobs === undefined ? {} : { logprobs }),
+      ...(typeof body["prompt_logprobs"] === "number" ? { promptLogprobs: body["prompt_logprobs"] } : {}),
+      ...(kind === "completion" && body["echo"] === true ? { echo: decodeIds(prompts[0]!) } : {}),
+      body,
     },
   };
+}
+
+/** What is asked of probabilities: `logprobs: true` and `top_logprobs` in chats, `logprobs: N` in completions. */
+function wantedLogprobs(kind: "chat" | "completion", body: Body): { readonly top: number } | undefined {
+  const { logprobs, top_logprobs: top } = body;
+  if (kind === "completion") return typeof logprobs === "number" ? { top: logprobs } : undefined;
+  return logprobs === true ? { top: typeof top === "number" ? top : 0 } : undefined;
 }
 
 /** The token ids of a chat, or what is wrong with it. */
@@ -108,12 +134,20 @@ export function chatPrompt(kind: SimOptions["kind"], body: Body): readonly numbe
   }
 }
 
-/** A completion's prompt: text, or token ids. */
-function completionPrompt(body: Body): readonly number[] | string {
+/** A completion's prompts: text or token ids, or a list of either. */
+function completionPrompts(body: Body): readonly (readonly number[])[] | string {
   const { prompt } = body;
-  const one: unknown =
-    Array.isArray(prompt) && prompt.length === 1 && typeof prompt[0] !== "number" ? prompt[0] : prompt;
-  const ids = typeof one === "string" ? encodeText(one) : one;
+  if (!Array.isArray(prompt) || prompt.length === 0 || typeof prompt[0] === "number") {
+    const ids = completionPrompt(prompt);
+    return typeof ids === "string" ? ids : [ids];
+  }
+  const all = prompt.map(completionPrompt);
+  const wrong = all.find((ids) => typeof ids === "string");
+  return wrong ?? (all as (readonly number[])[]);
+}
+
+function completionPrompt(prompt: unknown): readonly number[] | string {
+  const ids = typeof prompt === "string" ? encodeText(prompt) : prompt;
   if (!Array.isArray(ids) || !ids.every((id) => Number.isInteger(id) && id >= 0)) {
     return "prompt should be a string or a list of token ids";
   }

@@ -19,6 +19,8 @@ export interface Dialect {
   readonly anyModel: boolean;
   /** The data-parallel rank that a request names. */
   rank(exchange: Exchange, body: unknown): number | undefined;
+  /** Of a tool call. */
+  callId(engine: SimEngine): string;
   newId(chat: boolean, exchange: Exchange, engine: SimEngine): string;
   refusal(refusal: Refusal): { readonly status: number; readonly body: object };
   failure(status: number, message: string): { readonly status: number; readonly body: object };
@@ -41,10 +43,13 @@ export function generationRoute(kind: "chat" | "completion", dialect: Dialect): 
       id: dialect.newId(kind === "chat", exchange, engine),
       created: Math.floor(engine.deps.clock.wall() / 1000),
       anyModel: dialect.anyModel,
+      callId: dialect.callId(engine),
     });
     if ("refusal" in read) return refuse(dialect.refusal(read.refusal));
     const cutAfter = read.generation.stream ? engine.takeCut() : undefined;
     runGeneration(read.generation, dialect.shapes[kind], exchange, engine.rankFor(dialect.rank(exchange, body)).loop, {
+      now: () => engine.deps.clock.now(),
+      wall: () => engine.deps.clock.wall(),
       ...(cutAfter === undefined ? {} : { cutAfter }),
       onStart: (active) => engine.active.add(active),
       onEnd: (active) => engine.ended(active),

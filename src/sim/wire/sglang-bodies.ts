@@ -1,6 +1,15 @@
-import type { CacheUse, EngineModel } from "../model/engine-model.ts";
-import type { AnswerShapes, Generation } from "./answer-shapes.ts";
+import type { EngineModel } from "../model/engine-model.ts";
+import {
+  type AnswerShapes,
+  answerTokens,
+  type Choice,
+  chunked,
+  type Generation,
+  promptTokens,
+  type Told,
+} from "./answer-shapes.ts";
 import { type HostPort, parseEndpoint } from "./endpoint.ts";
+import { chatLogprobs, completionLogprobs } from "./logprobs.ts";
 import type { SimOptions } from "./sim-options.ts";
 
 /** Bodies as SGLang 0.5.23 gives them, key for key (`../testdata/sglang`). */
@@ -10,11 +19,11 @@ export function sglangError(status: number, type: string, message: string): obje
   return { object: "error", message, type, param: null, code: status };
 }
 
-function usageOf(g: Generation, use: CacheUse): object {
+function usageOf(g: Generation, { use }: Told): object {
   return {
-    prompt_tokens: g.prompt.length,
-    total_tokens: g.prompt.length + g.text.length,
-    completion_tokens: g.text.length,
+    prompt_tokens: promptTokens(g),
+    total_tokens: promptTokens(g) + answerTokens(g),
+    completion_tokens: answerTokens(g),
     prompt_tokens_details: g.reportsCachedTokens ? { cached_tokens: use.cachedTokens } : null,
     reasoning_tokens: 0,
     completion_tokens_details: null,
@@ -26,55 +35,103 @@ function head(g: Generation, object: string): object {
 }
 
 function metadata(g: Generation): object {
+  const [first] = g.choices;
   return {
     weight_version: "default",
-    weight_versions: [{ version: "default", start: 0, end: g.text.length }],
+    weight_versions: [{ version: "default", start: 0, end: first?.text.length ?? 0 }],
   };
 }
 
-function chunk(g: Generation, delta: object, finish: string | null): object {
-  const matched = finish === "stop" ? g.stopReason : null;
-  const choice = {
-    index: 0,
+function chunk(g: Generation, choice: Choice, delta: object, ends: boolean, logprobs: object | null = null): object {
+  const one = {
+    index: choice.index,
     delta: { reasoning_content: null, ...delta },
-    logprobs: null,
-    finish_reason: finish,
-    matched_stop: matched,
+    logprobs,
+    finish_reason: ends ? finishOf(choice) : null,
+    matched_stop: ends && choice.finish === "stop" ? matchedStop(choice) : null,
   };
-  return { ...head(g, "chat.completion.chunk"), choices: [choice] };
+  return { ...head(g, "chat.completion.chunk"), choices: [one] };
+}
+
+/** The stop text, else the id of the token that ended it. */
+const matchedStop = ({ stopReason }: Choice): string | number => stopReason ?? BYTE_EOS_ID;
+
+/** What stands for the end of a turn in answers: SmolLM2's id in the recorded ones. */
+const BYTE_EOS_ID = 2;
+
+const finishOf = ({ call, finish }: Choice): string =>
+  call !== undefined && finish === "stop" ? "tool_calls" : finish;
+
+function callOf({ call }: Choice): object {
+  return {
+    id: call?.id,
+    index: 0,
+    type: "function",
+    function: { name: call?.name, arguments: call?.arguments },
+  };
 }
 
 /** `/v1/chat/completions` */
-export const sglangChat: AnswerShapes = {
-  whole(g, use) {
-    const message = { role: "assistant", content: g.text, reasoning_content: null };
-    const choice = { index: 0, message, logprobs: null, finish_reason: g.finish, matched_stop: g.stopReason };
-    return { ...head(g, "chat.completion"), choices: [choice], usage: usageOf(g, use), metadata: metadata(g) };
+export const sglangChat: AnswerShapes = chunked({
+  whole(g, told) {
+    const choices = g.choices.map((choice) => ({
+      index: choice.index,
+      message: {
+        role: "assistant",
+        content: choice.call === undefined ? choice.text : null,
+        reasoning_content: null,
+        ...(choice.call === undefined ? {} : { tool_calls: [callOf(choice)] }),
+      },
+      logprobs: chatLogprobs(g, choice.text),
+      finish_reason: finishOf(choice),
+      matched_stop: choice.finish === "stop" ? matchedStop(choice) : null,
+    }));
+    return { ...head(g, "chat.completion"), choices, usage: usageOf(g, told), metadata: metadata(g) };
   },
-  open: (g) => chunk(g, { role: "assistant", content: "" }, null),
-  delta: (g, text) => chunk(g, { content: text }, null),
-  close: (g) => chunk(g, {}, g.finish),
-  usage: (g, use) => ({ ...head(g, "chat.completion.chunk"), choices: [], usage: usageOf(g, use) }),
-};
+  open: (g, choice) => chunk(g, choice, { role: "assistant", content: "" }, false),
+  delta: (g, choice, at) => {
+    const text = choice.text[at]!;
+    const delta = choice.call === undefined ? { content: text } : { tool_calls: [callDelta(choice, at, text)] };
+    return chunk(g, choice, delta, false, chatLogprobs(g, choice.text, at, at + 1));
+  },
+  close: (g, choice) => chunk(g, choice, {}, true),
+  usage: (g, told) => ({ ...head(g, "chat.completion.chunk"), choices: [], usage: usageOf(g, told) }),
+});
+
+function callDelta({ call }: Choice, at: number, text: string): object {
+  const id = at === 0 ? call?.id : null;
+  const name = at === 0 ? call?.name : null;
+  return { id, index: 0, type: "function", function: { name, arguments: text } };
+}
 
 /** `/v1/completions` */
-export const sglangCompletion: AnswerShapes = {
-  whole(g, use) {
-    const choice = { index: 0, text: g.text, logprobs: null, finish_reason: g.finish, matched_stop: g.stopReason };
-    return { ...head(g, "text_completion"), choices: [choice], usage: usageOf(g, use), metadata: metadata(g) };
+export const sglangCompletion: AnswerShapes = chunked({
+  whole(g, told) {
+    const before = g.echo ?? "";
+    const choices = g.choices.map((choice) => ({
+      index: choice.index,
+      text: before + choice.text,
+      logprobs: completionLogprobs(g, before + choice.text, 0, undefined, before !== ""),
+      finish_reason: choice.finish,
+      matched_stop: choice.finish === "stop" ? matchedStop(choice) : null,
+    }));
+    return { ...head(g, "text_completion"), choices, usage: usageOf(g, told), metadata: metadata(g) };
   },
-  open: () => undefined,
-  delta: (g, text) => completionChunk(g, text, null),
-  close: (g) => completionChunk(g, "", g.finish),
-  usage: (g, use) => ({ ...head(g, "text_completion"), choices: [], usage: usageOf(g, use) }),
-};
+  delta: (g, choice, at) =>
+    completionChunk(g, choice, at === 0 ? (g.echo ?? "") + choice.text[at] : choice.text[at]!, false, at),
+  close: (g, choice) => completionChunk(g, choice, "", true),
+  usage: (g, told) => ({ ...head(g, "text_completion"), choices: [], usage: usageOf(g, told) }),
+});
 
-function completionChunk(g: Generation, text: string, finish: string | null): object {
-  const matched = finish === "stop" ? g.stopReason : null;
-  return {
-    ...head(g, "text_completion"),
-    choices: [{ index: 0, text, logprobs: null, finish_reason: finish, matched_stop: matched }],
+function completionChunk(g: Generation, choice: Choice, text: string, ends: boolean, at?: number): object {
+  const one = {
+    index: choice.index,
+    text,
+    logprobs: at === undefined ? null : completionLogprobs(g, choice.text, at, at + 1),
+    finish_reason: ends ? choice.finish : null,
+    matched_stop: ends && choice.finish === "stop" ? matchedStop(choice) : null,
   };
+  return { ...head(g, "text_completion"), choices: [one] };
 }
 
 /** `/v1/models` */

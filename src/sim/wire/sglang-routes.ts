@@ -25,6 +25,7 @@ const DIALECT: Dialect = {
       typeof body === "object" && body !== null && "routed_dp_rank" in body ? body.routed_dp_rank : undefined;
     return typeof rank === "number" ? rank : undefined;
   },
+  callId: (engine) => `call_${engine.deps.newId().slice(0, 24)}`,
   newId: (_chat, _exchange, engine) => engine.deps.newId(),
   refusal: ({ why, message }) => ({
     status: 400,

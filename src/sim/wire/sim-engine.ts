@@ -1,8 +1,10 @@
 import type { Clock } from "../../core/clock.ts";
+import type { Told } from "./answer-shapes.ts";
 import { EngineLoop } from "./engine-loop.ts";
 import type { Fault } from "./faults.ts";
 import { encodeBatch } from "./kv-encode.ts";
 import { KvPublisher, rankEndpoints } from "./kv-publisher.ts";
+import { SlotBoard } from "./llama/llama-slots.ts";
 import type { Active } from "./run-generation.ts";
 import type { SimOptions } from "./sim-options.ts";
 import { SimSleep } from "./sim-sleep.ts";
@@ -38,6 +40,10 @@ export class SimEngine {
   readonly ranks: readonly SimRank[];
   readonly active = new Set<Active>();
   readonly sleep = new SimSleep(this);
+  /** llama-server's. */
+  readonly slots: SlotBoard | undefined;
+  /** Sums over answers. */
+  readonly tallied = { promptMs: 0, predictedMs: 0, longest: 0 };
   phase: Phase = "loading";
   #hang: "all" | "generation" | undefined;
   #errors = 0;
@@ -47,6 +53,7 @@ export class SimEngine {
   constructor(options: SimOptions, deps: SimDeps) {
     this.options = options;
     this.deps = deps;
+    this.slots = options.kind === "llama_cpp" ? new SlotBoard(options.limits, options.maxModelTokens) : undefined;
     this.ranks = Array.from({ length: options.ranks ?? 1 }, (_, rank) => startRank(options, deps, rank));
   }
 
@@ -147,6 +154,18 @@ export class SimEngine {
     for (const active of [...this.active]) active.fail(500, body);
   }
 
+  /** Streams break off. */
+  cutStreams(): void {
+    for (const active of [...this.active]) active.cut();
+  }
+
+  /** An answer is whole. */
+  tally({ promptMs, predictedMs, generated }: Told, promptTokens: number): void {
+    this.tallied.promptMs += promptMs;
+    this.tallied.predictedMs += predictedMs;
+    this.tallied.longest = Math.max(this.tallied.longest, promptTokens + (generated[0] ?? 0));
+  }
+
   ended(active: Active): void {
     this.active.delete(active);
     if (this.active.size === 0) this.#onIdle?.();
@@ -166,7 +185,7 @@ export class SimEngine {
 
   /** An SGLang whose child fails kills itself; a vLLM lingers, and its exit code does not tell. */
   #die(): void {
-    if (this.options.kind === "sglang") {
+    if (this.options.kind !== "vllm") {
       this.deps.crash();
       return;
     }

@@ -1,10 +1,12 @@
-import { type EngineProfile, PROFILES } from "../model/profile.ts";
+import { isCgnError } from "../../core/errors.ts";
+import type { EngineProfile } from "../model/profile.ts";
+import { findProfile } from "../profiles/find-profile.ts";
 import { type FlagTable, fail, type ParsedArgs } from "./argparse.ts";
 import { type Fault, readFault } from "./faults.ts";
 
 /** The simulator's own flags; they stand beside the engine's on either command line. */
 export const SIM_FLAGS: FlagTable = {
-  "sim-profile": { choices: Object.keys(PROFILES) },
+  "sim-profile": "str",
   "sim-blocks": "int",
   "sim-load-seconds": "float",
   "sim-speed": "float",
@@ -33,7 +35,7 @@ export function readSimFlags(program: string, args: ParsedArgs): SimFlags {
   const speed = Number(text("sim-speed") ?? 1);
   if (!(speed > 0)) fail(program, "argument --sim-speed: must be above 0");
   return {
-    profile: PROFILES[text("sim-profile") ?? "default"]!,
+    profile: profileOf(program, text("sim-profile") ?? "default"),
     blocks: blocks === undefined ? undefined : Number(blocks),
     loadMs: 1000 * Number(text("sim-load-seconds") ?? 0),
     speed,
@@ -42,6 +44,15 @@ export function readSimFlags(program: string, args: ParsedArgs): SimFlags {
     hashes: text("sim-hashes") as "int" | "bytes" | undefined,
     faults: (args.values.get("sim-fault") ?? []).map((json) => faultOf(program, json)),
   };
+}
+
+/** A shipped profile, or a file of one. */
+function profileOf(program: string, name: string): EngineProfile {
+  try {
+    return findProfile(name, process.cwd());
+  } catch (e) {
+    return fail(program, `argument --sim-profile: ${isCgnError(e) ? e.message : String(e)}`);
+  }
 }
 
 function faultOf(program: string, json: string): Fault {

@@ -5,11 +5,22 @@ import type { KvEncoding } from "./kv-encode.ts";
 import type { KvEndpoints } from "./kv-publisher.ts";
 
 /** The engine versions that are simulated: what they answer and how they parse was recorded from these. */
-export const SIMULATED_VERSIONS = { vllm: "0.32.0", sglang: "0.5.23" } as const;
+export const SIMULATED_VERSIONS = { vllm: "0.32.0", sglang: "0.5.23", llama_cpp: "b0-unknown" } as const;
+
+export type SimKind = keyof typeof SIMULATED_VERSIONS;
+
+/** What only llama-server has. */
+export interface LlamaOptions {
+  /** How often an idle stream is pinged, which is when a stopping server notices it; negative: never. */
+  readonly pingMs: number;
+  readonly slotsEndpoint: boolean;
+  readonly propsEndpoint: boolean;
+  readonly slotSavePath?: string;
+}
 
 /** Everything that decides how a simulated engine behaves. Made from an engine's own command line, or from `cgn sim`'s flags. */
 export interface SimOptions {
-  readonly kind: "vllm" | "sglang";
+  readonly kind: SimKind;
   /** The version it claims to be. */
   readonly version: string;
   readonly host: string;
@@ -17,6 +28,8 @@ export interface SimOptions {
   readonly port: number;
   /** Served names; answers carry the first. */
   readonly models: readonly [string, ...string[]];
+  /** Adapters that requests may name as their model (vLLM, `--lora-modules`). */
+  readonly loras?: readonly string[];
   /** What it was told to load. */
   readonly modelPath: string;
   readonly maxModelTokens: number;
@@ -44,5 +57,6 @@ export interface SimOptions {
   readonly devMode: boolean;
   /** It can be put to sleep (vLLM, `--enable-sleep-mode`). */
   readonly sleepMode?: boolean;
+  readonly llama?: LlamaOptions;
   readonly faults: readonly Fault[];
 }

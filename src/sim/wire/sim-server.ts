@@ -1,10 +1,12 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { CgnError } from "../../core/errors.ts";
-import { type Exchange, makeExchange } from "./exchange.ts";
-import { type RouteTable, SIM_ROUTES } from "./routes.ts";
+import { type Exchange, type Manners, makeExchange, SGLANG_MANNERS, UVICORN } from "./exchange.ts";
+import { failure } from "./llama/llama-errors.ts";
+import { LLAMA_MANNERS, llamaRoute } from "./llama/llama-routes.ts";
+import { type Route, type RouteTable, SIM_ROUTES } from "./routes.ts";
 import { SGLANG_ROUTES } from "./sglang-routes.ts";
 import { type SimDeps, SimEngine } from "./sim-engine.ts";
-import type { SimOptions } from "./sim-options.ts";
+import type { SimKind, SimOptions } from "./sim-options.ts";
 import { vllmError } from "./vllm-bodies.ts";
 import { VLLM_ROUTES } from "./vllm-routes.ts";
 
@@ -25,8 +27,8 @@ export interface SimServer {
  */
 export async function startSim(options: SimOptions, deps: SimDeps): Promise<SimServer> {
   const engine = new SimEngine(options, deps);
-  const routes = { ...SIM_ROUTES, ...(options.kind === "vllm" ? VLLM_ROUTES : SGLANG_ROUTES) };
-  const server = createServer((req, res) => void answer(req, res, routes, engine));
+  const surface = SURFACES[options.kind];
+  const server = createServer((req, res) => void answer(req, res, surface, engine));
   server.keepAliveTimeout = 5_000;
   if (options.kind === "vllm") await loading(options, deps);
   try {
@@ -37,7 +39,7 @@ export async function startSim(options: SimOptions, deps: SimDeps): Promise<SimS
     await engine.closePublishers();
     throw e instanceof CgnError ? e : portInUse(options, e);
   }
-  if (options.kind === "sglang") await loading(options, deps);
+  if (options.kind !== "vllm") await loading(options, deps);
   engine.phase = "ready";
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : options.port;
@@ -56,33 +58,73 @@ export async function startSim(options: SimOptions, deps: SimDeps): Promise<SimS
   };
 }
 
-async function answer(req: IncomingMessage, res: ServerResponse, routes: RouteTable, engine: SimEngine): Promise<void> {
-  const exchange = makeExchange(req, res);
+/** An engine's HTTP side. */
+interface Surface {
+  readonly manners: Manners;
+  route(method: string, path: string): Route | undefined;
+  /** What is answered where there is no route. */
+  missing(method: string, path: string): { readonly status: number; readonly body: object };
+  unauthorised(): { readonly status: number; readonly body: object };
+  failed(message: string): { readonly status: number; readonly body: object };
+}
+
+function fastApi(manners: Manners, routes: RouteTable): Surface {
+  return {
+    manners,
+    route: (method, path) => routes[`${method} ${path}`],
+    missing(_, path) {
+      const elsewhere = Object.keys(routes).some((key) => key.endsWith(` ${path}`));
+      return elsewhere
+        ? { status: 405, body: { detail: "Method Not Allowed" } }
+        : { status: 404, body: { detail: "Not Found" } };
+    },
+    unauthorised: () => ({ status: 401, body: { error: "Unauthorized" } }),
+    failed: (message) => ({ status: 500, body: vllmError(500, "InternalServerError", message) }),
+  };
+}
+
+const SURFACES: Readonly<Record<SimKind, Surface>> = {
+  vllm: fastApi(UVICORN, VLLM_ROUTES),
+  sglang: fastApi(SGLANG_MANNERS, SGLANG_ROUTES),
+  llama_cpp: {
+    manners: LLAMA_MANNERS,
+    route: llamaRoute,
+    missing: () => failure(404, "File Not Found"),
+    unauthorised: () => failure(401, "Invalid API Key"),
+    failed: (message) => failure(500, message),
+  },
+};
+
+async function answer(req: IncomingMessage, res: ServerResponse, surface: Surface, engine: SimEngine): Promise<void> {
+  const exchange = makeExchange(req, res, surface.manners);
   const { method, path } = exchange;
+  const say = ({ status, body }: { readonly status: number; readonly body: object }): void =>
+    exchange.sendJson(status, body);
   if (!path.startsWith("/sim/") && engine.hangs(false)) return;
-  if (!authorised(exchange, engine.options)) return exchange.sendJson(401, { error: "Unauthorized" });
-  const route = routes[`${method} ${path}`];
-  if (route === undefined) {
-    const elsewhere = Object.keys(routes).some((key) => key.endsWith(` ${path}`));
-    return exchange.sendJson(elsewhere ? 405 : 404, { detail: elsewhere ? "Method Not Allowed" : "Not Found" });
+  if (!authorised(exchange, engine.options)) return say(surface.unauthorised());
+  if (engine.options.kind === "llama_cpp" && engine.phase === "loading" && !path.startsWith("/sim/")) {
+    return say(failure(503, "Loading model"));
   }
+  const route = SIM_ROUTES[`${method} ${path}`] ?? surface.route(method, path);
+  if (route === undefined) return say(surface.missing(method, path));
   try {
     await route(exchange, engine);
   } catch (e) {
     const message = e instanceof Error ? e.message : String(e);
     if (res.headersSent) res.destroy();
-    else exchange.sendJson(500, vllmError(500, "InternalServerError", message));
+    else say(surface.failed(message));
   }
 }
 
-/** vLLM guards /v1 and not the rest; SGLang guards all but health. */
+/** vLLM guards /v1 and not the rest; SGLang and llama-server guard all but health. */
 function authorised(exchange: Exchange, options: SimOptions): boolean {
   if (options.apiKeys.length === 0 || exchange.path.startsWith("/sim/")) return true;
   const open =
     options.kind === "vllm"
       ? !exchange.path.startsWith("/v1")
-      : /^\/(health|health_generate|ping)$/.test(exchange.path);
-  const key = exchange.header("authorization")?.replace(/^Bearer /, "");
+      : /^\/(health|v1\/health|health_generate|ping)$/.test(exchange.path);
+  const own = options.kind === "llama_cpp" ? exchange.header("x-api-key") : undefined;
+  const key = exchange.header("authorization")?.replace(/^Bearer /, "") ?? own;
   return open || (key !== undefined && options.apiKeys.includes(key));
 }
 
@@ -92,6 +134,7 @@ function authorised(exchange: Exchange, options: SimOptions): boolean {
  * SGLang: running answers finish.
  */
 async function terminate(server: Server, engine: SimEngine): Promise<void> {
+  if (engine.options.kind === "llama_cpp") return terminateLlama(server, engine);
   const graceS = engine.options.shutdownTimeoutS;
   engine.phase = "draining";
   if (graceS === 0 && engine.active.size > 0) {
@@ -104,6 +147,22 @@ async function terminate(server: Server, engine: SimEngine): Promise<void> {
     server.closeIdleConnections();
     await closed(server, engine);
   }
+  await engine.closePublishers();
+}
+
+/**
+ * llama-server: its port closes and its tokens stop at once; streams are cut when the next ping would be due, without an
+ * end; whole answers never come, and it waits for their clients to leave.
+ */
+async function terminateLlama(server: Server, engine: SimEngine): Promise<void> {
+  const pingMs = engine.options.llama?.pingMs ?? 0;
+  engine.phase = "draining";
+  engine.freeze();
+  const gone = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  const cancel = engine.deps.clock.after(Math.max(0, pingMs), () => engine.cutStreams());
+  await gone;
+  cancel();
   await engine.closePublishers();
 }
 

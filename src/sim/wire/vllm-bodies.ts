@@ -1,7 +1,16 @@
 import type { CacheUse } from "../model/engine-model.ts";
 import { encodeText } from "../tokens.ts";
-import type { AnswerShapes, Generation } from "./answer-shapes.ts";
+import {
+  type AnswerShapes,
+  answerTokens,
+  type Choice,
+  chunked,
+  type Generation,
+  promptTokens,
+  type Told,
+} from "./answer-shapes.ts";
 import { rankEndpoints } from "./kv-publisher.ts";
+import { chatLogprobs, completionLogprobs, promptLogprobs } from "./logprobs.ts";
 import type { SimOptions } from "./sim-options.ts";
 
 /** Bodies as vLLM 0.32.0 gives them, key for key (`../testdata/vllm`). */
@@ -13,154 +22,191 @@ export function vllmError(status: number, type: string, message: string, param: 
 }
 
 /** The figures of `usage`, whole answer. Details are null unless the engine was told to report them. */
-function wholeUsage(generation: Generation, use: CacheUse): object {
+function wholeUsage(g: Generation, use: CacheUse): object {
   return {
-    prompt_tokens: generation.prompt.length,
-    total_tokens: generation.prompt.length + generation.text.length,
-    completion_tokens: generation.text.length,
-    prompt_tokens_details: generation.reportsCachedTokens ? { ...cached(use), multimodal_tokens: null } : null,
+    prompt_tokens: promptTokens(g),
+    total_tokens: promptTokens(g) + answerTokens(g),
+    completion_tokens: answerTokens(g),
+    prompt_tokens_details: g.reportsCachedTokens ? { ...cached(use), multimodal_tokens: null } : null,
     completion_tokens_details: null,
   };
 }
 
 /** A stream's usage chunk leaves out what is null. */
-function streamUsage(generation: Generation, use: CacheUse): object {
+function streamUsage(g: Generation, { use }: Told): object {
   return {
-    prompt_tokens: generation.prompt.length,
-    total_tokens: generation.prompt.length + generation.text.length,
-    completion_tokens: generation.text.length,
-    ...(generation.reportsCachedTokens ? { prompt_tokens_details: cached(use) } : {}),
+    prompt_tokens: promptTokens(g),
+    total_tokens: promptTokens(g) + answerTokens(g),
+    completion_tokens: answerTokens(g),
+    ...(g.reportsCachedTokens ? { prompt_tokens_details: cached(use) } : {}),
   };
+}
+
+/** `continuous_usage_stats`: the tokens so far, in each chunk. */
+function usageSoFar(g: Generation, { generated }: Told): object {
+  if (!g.usageInChunks) return {};
+  const tokens = generated.reduce((sum, n) => sum + n, 0);
+  const prompt = promptTokens(g);
+  return { usage: { prompt_tokens: prompt, total_tokens: prompt + tokens, completion_tokens: tokens } };
 }
 
 const cached = (use: CacheUse) => ({ cached_tokens: use.cachedTokens, created_cache_tokens: use.createdCacheTokens });
 
-function head(generation: Generation, object: string): object {
-  return { id: generation.id, object, created: generation.created, model: generation.model };
+function head(g: Generation, object: string): object {
+  return { id: g.id, object, created: g.created, model: g.model };
 }
 
-const tokenIds = (generation: Generation, text: string): readonly number[] | null =>
-  generation.returnTokenIds ? encodeText(text) : null;
+const tokenIds = (g: Generation, text: string): readonly number[] | null =>
+  g.returnTokenIds ? encodeText(text) : null;
 
-const promptIds = (generation: Generation): readonly number[] | null =>
-  generation.returnTokenIds ? generation.prompt : null;
+const promptIds = (g: Generation): readonly number[] | null => (g.returnTokenIds ? g.prompt : null);
+
+const promptProbabilities = (g: Generation): readonly (object | null)[] | null =>
+  g.promptLogprobs === undefined ? null : promptLogprobs(g.prompt, g.promptLogprobs);
+
+function callOf({ call }: Choice): object {
+  return { id: call?.id, type: "function", function: { name: call?.name, arguments: call?.arguments } };
+}
 
 /** `/v1/chat/completions` */
-export const vllmChat: AnswerShapes = {
-  whole(g, use) {
-    const message = {
-      role: "assistant",
-      content: g.text,
-      refusal: null,
-      annotations: null,
-      audio: null,
-      function_call: null,
-      reasoning: null,
-    };
-    const choice = {
-      index: 0,
-      message,
-      logprobs: null,
-      finish_reason: g.finish,
-      stop_reason: g.stopReason,
-      token_ids: tokenIds(g, g.text),
+export const vllmChat: AnswerShapes = chunked({
+  whole(g, told) {
+    const choices = g.choices.map((choice) => ({
+      index: choice.index,
+      message: {
+        role: "assistant",
+        content: choice.call === undefined ? choice.text : "",
+        refusal: null,
+        annotations: null,
+        audio: null,
+        function_call: null,
+        ...(choice.call === undefined ? {} : { tool_calls: [callOf(choice)] }),
+        reasoning: null,
+      },
+      logprobs: chatLogprobs(g, choice.text),
+      finish_reason: finishOf(choice),
+      stop_reason: choice.stopReason,
+      token_ids: tokenIds(g, choice.text),
       routed_experts: null,
-    };
+    }));
     return {
       ...head(g, "chat.completion"),
-      choices: [choice],
+      choices,
       service_tier: null,
       system_fingerprint: FINGERPRINT,
-      usage: wholeUsage(g, use),
-      prompt_logprobs: null,
+      usage: wholeUsage(g, told.use),
+      prompt_logprobs: promptProbabilities(g),
       prompt_token_ids: promptIds(g),
       prompt_text: null,
-      kv_transfer_params: null,
+      kv_transfer_params: told.transfer ?? null,
       ec_transfer_params: null,
       metrics: null,
     };
   },
-  open(g) {
-    const choice = { index: 0, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null };
+  open(g, { index }, told) {
+    const choice = { index, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null };
     return {
       ...head(g, "chat.completion.chunk"),
       choices: [choice],
+      ...usageSoFar(g, { ...told, generated: [] }),
       prompt_token_ids: promptIds(g),
       prompt_text: null,
     };
   },
-  delta(g, text, last) {
-    const ends = last && g.finish === "length";
-    const choice = {
-      index: 0,
-      delta: { content: text },
-      logprobs: null,
-      finish_reason: ends ? g.finish : null,
+  delta(g, choice, at, last, told) {
+    const text = choice.text[at]!;
+    const ends = last && choice.finish === "length";
+    const chunk = {
+      index: choice.index,
+      delta: choice.call === undefined ? { content: text } : { tool_calls: [callDelta(choice, at, text)] },
+      logprobs: chatLogprobs(g, choice.text, at, at + 1),
+      finish_reason: ends ? finishOf(choice) : null,
       ...(ends ? { stop_reason: null } : {}),
       token_ids: tokenIds(g, text),
     };
-    return { ...head(g, "chat.completion.chunk"), choices: [choice] };
+    return { ...head(g, "chat.completion.chunk"), choices: [chunk], ...usageSoFar(g, told) };
   },
-  close(g) {
-    if (g.finish === "length") return undefined;
-    const choice = {
-      index: 0,
+  close(g, choice, told) {
+    if (choice.finish === "length") return undefined;
+    const chunk = {
+      index: choice.index,
       delta: { content: "" },
       logprobs: null,
-      finish_reason: g.finish,
-      stop_reason: g.stopReason,
+      finish_reason: finishOf(choice),
+      stop_reason: choice.stopReason,
       token_ids: null,
     };
-    return { ...head(g, "chat.completion.chunk"), choices: [choice] };
+    return { ...head(g, "chat.completion.chunk"), choices: [chunk], ...usageSoFar(g, told) };
   },
-  usage(g, use) {
+  usage(g, told) {
     return {
       ...head(g, "chat.completion.chunk"),
       choices: [],
-      usage: streamUsage(g, use),
+      usage: streamUsage(g, told),
       system_fingerprint: FINGERPRINT,
     };
   },
-};
+});
 
-/** `/v1/completions`; not among the recorded answers, so its keys are from vLLM's protocol file. */
-export const vllmCompletion: AnswerShapes = {
-  whole(g, use) {
-    const choice = {
-      index: 0,
-      text: g.text,
-      logprobs: null,
-      finish_reason: g.finish,
-      stop_reason: g.stopReason,
-      token_ids: tokenIds(g, g.text),
-      prompt_logprobs: null,
+function finishOf({ call, finish }: Choice): string {
+  return call !== undefined && finish === "stop" ? "tool_calls" : finish;
+}
+
+function callDelta({ call }: Choice, at: number, text: string): object {
+  if (at > 0) return { index: 0, function: { arguments: text } };
+  return { id: call?.id, type: "function", index: 0, function: { name: call?.name, arguments: text } };
+}
+
+/** `/v1/completions` */
+export const vllmCompletion: AnswerShapes = chunked({
+  whole(g, told) {
+    const before = g.echo ?? "";
+    const choices = g.choices.map((choice) => ({
+      index: choice.index,
+      text: before + choice.text,
+      logprobs: completionLogprobs(g, before + choice.text, 0, undefined, before !== ""),
+      finish_reason: choice.finish,
+      stop_reason: choice.stopReason,
+      token_ids: tokenIds(g, choice.text),
+      prompt_logprobs: promptProbabilities(g),
       prompt_token_ids: promptIds(g),
-    };
+    }));
     return {
       ...head(g, "text_completion"),
-      choices: [choice],
+      choices,
       service_tier: null,
       system_fingerprint: FINGERPRINT,
-      usage: wholeUsage(g, use),
-      kv_transfer_params: null,
+      usage: wholeUsage(g, told.use),
+      kv_transfer_params: told.transfer ?? null,
     };
   },
-  open: () => undefined,
-  delta: (g, text, last) => completionChunk(g, text, last && g.finish === "length" ? g.finish : null, null),
-  close: (g) => (g.finish === "length" ? undefined : completionChunk(g, "", g.finish, g.stopReason)),
-  usage: (g, use) => ({ ...head(g, "text_completion"), choices: [], usage: streamUsage(g, use) }),
-};
+  delta(g, choice, at, last, told) {
+    const ends = last && choice.finish === "length";
+    const text = at === 0 ? (g.echo ?? "") + choice.text[at] : choice.text[at]!;
+    return completionChunk(g, choice, { text, at }, ends ? choice.finish : null, told);
+  },
+  close: (g, choice, told) =>
+    choice.finish === "length" ? undefined : completionChunk(g, choice, { text: "" }, choice.finish, told),
+  usage: (g, told) => ({ ...head(g, "text_completion"), choices: [], usage: streamUsage(g, told) }),
+});
 
-function completionChunk(g: Generation, text: string, finish: string | null, stopReason: string | null): object {
-  const choice = {
-    index: 0,
+function completionChunk(
+  g: Generation,
+  choice: Choice,
+  part: { readonly text: string; readonly at?: number },
+  finish: string | null,
+  told: Told,
+): object {
+  const { text, at } = part;
+  const chunk = {
+    index: choice.index,
     text,
-    logprobs: null,
+    logprobs: at === undefined ? null : completionLogprobs(g, choice.text, at, at + 1),
     finish_reason: finish,
-    stop_reason: stopReason,
+    stop_reason: finish === "stop" ? choice.stopReason : null,
     token_ids: tokenIds(g, text),
   };
-  return { ...head(g, "text_completion"), choices: [choice] };
+  return { ...head(g, "text_completion"), choices: [chunk], ...usageSoFar(g, told) };
 }
 
 /** `/v1/models` */

@@ -13,6 +13,7 @@ const DIALECT: Dialect = {
   shapes: { chat: vllmChat, completion: vllmCompletion },
   anyModel: false,
   rank: (exchange) => rankOf(exchange.header("x-data-parallel-rank")),
+  callId: (engine) => `chatcmpl-tool-${engine.deps.newId().slice(0, 16)}`,
   newId(chat, exchange, engine) {
     const id = exchange.header("x-request-id") ?? engine.deps.newId().slice(0, 16);
     // The same header may come twice; the model knows a request by its id.
