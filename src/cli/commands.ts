@@ -12,12 +12,15 @@ import { kvVerifyCommand } from "./kv-verify.ts";
 import { kvcachedCommand } from "./kvcached.ts";
 import { loadCommand, unloadCommand } from "./load.ts";
 import { logsCommand } from "./logs.ts";
+import { planCommand } from "./plan.ts";
 import { recipeListCommand, recipeShowCommand, recipeUpCommand } from "./recipe.ts";
 import { reloadCommand } from "./reload.ts";
 import { renderCommand } from "./render.ts";
 import { replayCommand } from "./replay.ts";
 import { routerCommand } from "./router.ts";
 import { simCommand } from "./sim.ts";
+import { simFitCommand } from "./sim-fit.ts";
+import { simProfilesCommand } from "./sim-profiles.ts";
 import { tableCommand } from "./table.ts";
 import { traceExportCommand } from "./trace-export.ts";
 import { upCommand } from "./up.ts";
@@ -47,7 +50,10 @@ export const COMMANDS: readonly Command[] = [
   kvCaptureCommand,
   kvVerifyCommand,
   simCommand,
+  simProfilesCommand,
+  simFitCommand,
   replayCommand,
+  planCommand,
   traceExportCommand,
 ];
 

@@ -1,13 +1,8 @@
-import { CgnError } from "../core/errors.ts";
-import { type EngineProfile, PROFILES } from "../sim/model/profile.ts";
+import type { EngineProfile } from "../sim/model/profile.ts";
 
-/** @throws CgnError BAD_INVOCATION for a name that there is not */
-export function findProfile(name: string, _cwd: string): EngineProfile {
-  const found = PROFILES[name];
-  if (found !== undefined) return found;
-  throw new CgnError(
-    "BAD_INVOCATION",
-    `Cannot use profile "${name}": there is none of this name. Use one of ${Object.keys(PROFILES).join(", ")}`,
-    { name },
-  );
+export { findProfile } from "../sim/profiles/find-profile.ts";
+
+/** GPUs that one engine of a profile computes on. */
+export function gpusOf(profile: EngineProfile): number {
+  return profile.gpus ?? 1;
 }

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { CgnError } from "../core/errors.ts";
-import { PROFILES } from "../sim/model/profile.ts";
 import { readLlamaArgv } from "../sim/wire/llama/llama-argv.ts";
 import { readSglangArgv } from "../sim/wire/sglang-argv.ts";
 import type { SimDeps } from "../sim/wire/sim-engine.ts";
@@ -53,9 +52,9 @@ export const simCommand: Command = {
     "replay-port": { ...PORT, about: "replay KV events on this port (default: events port + 1)" },
     profile: {
       type: "string",
-      choices: Object.keys(PROFILES),
+      value: "NAME|FILE",
       default: "default",
-      about: "how fast it is",
+      about: "how fast it is: one of cgn sim profiles, or a file of cgn sim fit",
     },
     speed: { type: "number", value: "X", default: 1, min: 0.001, max: 1_000_000, about: "divides all durations" },
     "load-seconds": {

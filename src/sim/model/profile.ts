@@ -1,6 +1,8 @@
 /** How long an engine's work takes. One step computes some prompt tokens and one token of each running answer. */
 export interface EngineProfile {
   readonly name: string;
+  /** Model, weights, hardware and engine, in one line. */
+  readonly about?: string;
   /** Where the numbers come from. */
   readonly source: string;
   /** `measured` on a running engine. `cited`: reckoned from published numbers. `assumed`: neither. Default `assumed`. */
@@ -18,6 +20,8 @@ export interface EngineProfile {
   readonly contextMsPerToken: number;
   /** Cost of any request before it is in the engine's queue: HTTP, template, tokenizer. Default 0. */
   readonly requestMs?: number;
+  /** GPUs that one engine has. Default 1. */
+  readonly gpus?: number;
   /** Bytes of keys and values a token, on all GPUs of the engine together. */
   readonly kvBytesPerToken?: number;
   /** Memory for keys and values on the device, on all GPUs together. */

@@ -6,7 +6,7 @@ import { type Fault, readFault } from "./faults.ts";
 
 /** The simulator's own flags; they stand beside the engine's on either command line. */
 export const SIM_FLAGS: FlagTable = {
-  "sim-profile": "str",
+  "sim-profile": "text",
   "sim-blocks": "int",
   "sim-load-seconds": "float",
   "sim-speed": "float",
