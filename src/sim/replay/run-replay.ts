@@ -81,6 +81,8 @@ export interface RunLabels {
   /** Wall clock in milliseconds. */
   readonly wallNow: () => number;
   readonly onProgress?: (share: number) => void;
+  /** Asked before each request: true ends the run where it is, with requests that were not answered. */
+  readonly giveUp?: (replay: Replay) => boolean;
 }
 
 /**
@@ -90,14 +92,24 @@ export interface RunLabels {
 export async function runReplay(trace: Trace, options: ReplayOptions, labels: RunLabels): Promise<ReplayRun> {
   const started = labels.wallNow();
   const replay = new Replay(options);
-  for await (const batch of trace.requests(labels.onProgress)) for (const request of batch) replay.arrive(request);
-  replay.drain();
+  if (await playAll(trace, replay, labels)) replay.drain();
   const wallSeconds = (labels.wallNow() - started) / 1000;
   return {
     label: labels.label,
     figures: figuresOf(trace, options, replay, labels.kvOffload, wallSeconds),
     plots: plotsOf(replay.measures),
   };
+}
+
+/** False: given up. */
+async function playAll(trace: Trace, replay: Replay, labels: RunLabels): Promise<boolean> {
+  for await (const batch of trace.requests(labels.onProgress)) {
+    for (const request of batch) {
+      if (labels.giveUp?.(replay) === true) return false;
+      replay.arrive(request);
+    }
+  }
+  return true;
 }
 
 function figuresOf(
