@@ -4,6 +4,7 @@ import { CgnError } from "../core/errors.ts";
 import { parseKvOffload } from "../core/kv-offload.ts";
 import { POLICY_NAMES } from "../routing/policies.ts";
 import type { EngineProfile } from "../sim/model/profile.ts";
+import { findProfile } from "../sim/profiles/find-profile.ts";
 import { engineLimits } from "../sim/replay/engine-setup.ts";
 import { atLoad, type KeptTrace, keepTrace } from "../sim/replay/kept-trace.ts";
 import { type Goal, missed } from "../sim/replay/plan-goals.ts";
@@ -23,7 +24,6 @@ import type { CliContext, Command, Option, Values } from "./command.ts";
 import { planLines } from "./plan-table.ts";
 import { type Progress, startProgress } from "./progress.ts";
 import { bad, durationOf, ENGINE_OPTIONS, TRACE_OPTIONS, traceOf } from "./replay-flags.ts";
-import { findProfile, gpusOf } from "./sim-profile.ts";
 
 const GOALS = [
   "ttft-mean",
@@ -123,7 +123,7 @@ export const planCommand: Command = {
           trace: kept,
           goals,
           profile,
-          gpusPerEngine: gpusOf(profile),
+          gpusPerEngine: profile.gpus ?? 1,
           candidates,
           sure,
           maxEngines: Number(options["maxEngines"]),
@@ -181,7 +181,7 @@ function playWith(kept: KeptTrace, profile: EngineProfile, options: Values, cli:
             : { prefill: fleet.prefill, decode: fleet.engines - fleet.prefill, colocateBelowTokens: 256 },
         limits,
         profile: used,
-        gpusPerEngine: gpusOf(profile),
+        gpusPerEngine: profile.gpus ?? 1,
         seed: Number(options["seed"]),
         knowledge: "events",
         knowledgeDelayMs: 5,
@@ -252,7 +252,7 @@ function writePlan(
   const text = planToml(best.fleet, {
     kind: options["kind"] === "sglang" ? "sglang" : "vllm",
     model: String(options["model"]),
-    gpusPerEngine: gpusOf(profile),
+    gpusPerEngine: profile.gpus ?? 1,
     about,
   });
   try {

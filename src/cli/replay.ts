@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 import { CgnError } from "../core/errors.ts";
 import { POLICY_NAMES } from "../routing/policies.ts";
+import { findProfile } from "../sim/profiles/find-profile.ts";
 import { blocksWithoutLimit } from "../sim/replay/count-blocks.ts";
 import { engineLimits } from "../sim/replay/engine-setup.ts";
 import type { Trace } from "../sim/replay/read-trace.ts";
@@ -24,7 +25,6 @@ import {
   traceOf,
 } from "./replay-flags.ts";
 import { replayTable } from "./replay-table.ts";
-import { findProfile } from "./sim-profile.ts";
 
 /** `cgn replay`: a trace against model engines and the router's own decisions, in virtual time. */
 export const replayCommand: Command = {
@@ -133,7 +133,7 @@ async function replayOptions(trace: Trace, policy: string, options: Values, cli:
       split === undefined ? undefined : { ...split, colocateBelowTokens: Number(options["colocateBelow"]) },
     limits,
     profile,
-    gpusPerEngine: 1,
+    gpusPerEngine: profile.gpus ?? 1,
     seed: Number(options["seed"]),
     knowledge: options["knowledge"] === "history" ? "history" : "events",
     knowledgeDelayMs: durationOf(options, "knowledgeDelay", "--knowledge-delay") ?? 0,

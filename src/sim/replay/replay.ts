@@ -9,6 +9,7 @@ import { EventKnowledge, HistoryKnowledge, type Knowledge, NoKnowledge } from ".
 import { Measures } from "./measures.ts";
 import { RemoteLoads } from "./remote-loads.ts";
 import type { EngineFailure, ReplayOptions } from "./replay-options.ts";
+import { TierMirror } from "./tier-mirror.ts";
 import type { TraceRequest } from "./trace.ts";
 import { type VirtualChoice, VirtualRouter } from "./virtual-router.ts";
 
@@ -46,6 +47,8 @@ export class Replay {
   readonly #lanes: readonly AdmissionLane[];
   readonly #events: readonly EventKnowledge[];
   readonly #jobs = new Map<string, Job>();
+  /** What lies in tiers behind each device; undefined: there are none, or routers do not ask. */
+  readonly #mirrors: TierMirror[] | undefined;
   readonly #roll: () => number;
   readonly #timers: Timer[];
   /** Engines that take prompts, and those that take answers of prompts computed elsewhere. */
@@ -72,6 +75,8 @@ export class Replay {
     );
     for (const view of remote) view?.tell(remote.filter((other) => other !== undefined));
     const knowledge = remote.map(() => this.#newKnowledge());
+    const asks = ASKS.has(options.policy) && options.knowledge === "events" && options.limits.tiers !== undefined;
+    this.#mirrors = asks ? this.engines.map(() => this.#newMirror()) : undefined;
     this.#events = knowledge.filter((k) => k instanceof EventKnowledge);
     this.#routers = remote.map(
       (view, i) =>
@@ -85,6 +90,7 @@ export class Replay {
           blockTokens: options.limits.blockTokens,
           perEngine: options.admission.maxConcurrentPerEngine,
           remote: view,
+          onDevice: this.#mirrors && ((engine, blocks, count) => this.#mirrors![engine]!.onDevice(blocks, count)),
         }),
     );
     this.#lanes = this.#routers.map(() => new AdmissionLane(options.admission));
@@ -175,9 +181,10 @@ export class Replay {
 
   #hear(engine: number, { at, stored, removed }: Extract<ModelOutput, { type: "blocks" }>): void {
     const { lostEvents, knowledgeDelayMs } = this.#options;
+    const held = this.#mirrors === undefined ? { stored, removed } : this.#mirrors[engine]!.take({ stored, removed });
     for (const knowledge of this.#events) {
       if (lostEvents > 0 && this.#roll() < lostEvents) continue;
-      knowledge.hear({ at: at + knowledgeDelayMs, engine, stored, removed });
+      knowledge.hear({ at: at + knowledgeDelayMs, engine, ...held });
     }
   }
 
@@ -194,6 +201,7 @@ export class Replay {
     const { request, choice } = job;
     const firstAt = job.legFirstAt ?? at;
     this.engines[engine]!.inFlight--;
+    this.#mirrors?.[engine]?.used(request.blocks, use.foundBlocks ?? 0);
     // A decode engine's figure is its prefill's.
     const cachedTokens = job.leg === "decode" ? choice.cachedTokens : use.cachedTokens;
     job.router.finished(at, choice, request, { ttftMs: firstAt - job.sentAt, cachedTokens });
@@ -328,6 +336,7 @@ export class Replay {
     engine.preemptions += counters.preemptions;
     Object.assign(engine, { model: this.#newModel(), up: false, inFlight: 0 });
     this.#regroup();
+    if (this.#mirrors !== undefined) this.#mirrors[index] = this.#newMirror();
     for (const router of this.#routers) router.lost(index);
     for (const job of [...this.#jobs.values()]) {
       if (job.choice?.engine !== index) continue;
@@ -358,6 +367,10 @@ export class Replay {
       profile,
       fastNamer,
     );
+  }
+
+  #newMirror(): TierMirror {
+    return new TierMirror(this.#options.limits.tiers ?? []);
   }
 
   #newKnowledge(): Knowledge {

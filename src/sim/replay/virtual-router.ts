@@ -31,6 +31,8 @@ export interface VirtualRouterOptions {
   readonly blockTokens: number;
   /** Requests in flight on one engine, where limited. */
   readonly perEngine: number | undefined;
+  /** Of so many leading blocks that an engine holds, those on its device; absent: all, since there are no tiers. */
+  readonly onDevice?: ((engine: number, blocks: TraceRequest["blocks"], count: number) => number) | undefined;
   /** What other routers are known to have in flight, where they tell. */
   readonly remote: RemoteLoads | undefined;
 }
@@ -124,13 +126,14 @@ export class VirtualRouter {
     return under.length > 0 ? under : among;
   }
 
-  #snapshot(now: number, engine: number, { promptTokens }: TraceRequest, depth: number): WorkerSnapshot {
-    const { blockTokens, perEngine, remote } = this.#options;
+  #snapshot(now: number, engine: number, { promptTokens, blocks }: TraceRequest, depth: number): WorkerSnapshot {
+    const { blockTokens, perEngine, remote, onDevice } = this.#options;
     const id = this.#ids[engine]!;
     const load = this.#loads.of(id);
     const others = remote?.of(now, engine);
     // A prompt's last token is always computed.
     const cachedTokens = Math.min(depth * blockTokens, promptTokens - 1);
+    const fetches = depth > 0 && onDevice !== undefined && onDevice(engine, blocks, depth) < depth;
     return {
       id,
       inFlight: load.inFlight + (others?.inFlight ?? 0),
@@ -138,7 +141,7 @@ export class VirtualRouter {
       streams: load.streams + (others?.streams ?? 0),
       cachedTokens,
       uncachedTokens: promptTokens - cachedTokens,
-      tier: "device",
+      tier: fetches ? "host" : "device",
       rates: this.#learning.rates(id, MODEL),
       placedTokens: load.placed(now),
       ...(perEngine === undefined ? {} : { capacity: perEngine }),
