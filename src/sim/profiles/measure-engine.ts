@@ -29,13 +29,16 @@ export interface MeasureOptions {
   onProgress(share: number, note: string): void;
 }
 
-const LENGTHS = { quick: [64, 512, 1024], full: [32, 128, 256, 512, 1024, 1536, 2048] } as const;
+const LENGTHS = { quick: [64, 256, 512, 1024], full: [32, 128, 256, 512, 1024, 1536, 2048] } as const;
 const SEQUENCES = { quick: [1, 4], full: [1, 2, 3, 4, 8, 16] } as const;
 const ANSWER_TOKENS = { quick: 32, full: 64 } as const;
 const REPEATS = { quick: 2, full: 3 } as const;
 /** Two contexts, so that their cost can be told from that of the answers. */
 const SHORT_CONTEXT = 32;
 const LONG_CONTEXT = 1024;
+const WARM_TOKENS = 256;
+/** However slow an engine is: with fewer lengths its costs cannot be told apart. */
+const SLOWEST_TOKENS = 512;
 /** Fewer gaps than this side by side say too little. */
 const LEAST_GAPS = 6;
 
@@ -44,13 +47,12 @@ export interface Measurements {
   readonly decode: readonly DecodeSample[];
 }
 
-/** Measure prompts alone, then answers side by side. The first request of all is thrown away: it warms the engine. */
+/** Measure prompts alone, then answers side by side. The first requests are thrown away: they warm the engine. */
 export async function measureEngine(ask: Ask, options: MeasureOptions): Promise<Measurements> {
   const size = options.quick ? "quick" : "full";
-  const [warm] = await timesOf(ask, [SHORT_CONTEXT, 256], 2);
-  const perTokenMs = warm! / 256;
-  const longest = Math.min(options.maxPromptTokens, options.maxPromptMs / perTokenMs);
-  const lengths = LENGTHS[size].filter((tokens) => tokens <= Math.max(longest, SHORT_CONTEXT));
+  const perTokenMs = (await firstTokenMs(ask, [SHORT_CONTEXT, WARM_TOKENS, WARM_TOKENS])) / WARM_TOKENS;
+  const longest = Math.max(SLOWEST_TOKENS, Math.min(options.maxPromptTokens, options.maxPromptMs / perTokenMs));
+  const lengths = LENGTHS[size].filter((tokens) => tokens <= longest);
   const contexts = [SHORT_CONTEXT, Math.min(LONG_CONTEXT, Math.floor(longest / 2))].filter((c, i) => i === 0 || c > 64);
   const sequences = SEQUENCES[size].filter((count) => count <= options.maxSequences);
   const all = lengths.length * REPEATS[size] + contexts.length * sequences.length;
@@ -82,10 +84,11 @@ export async function measureEngine(ask: Ask, options: MeasureOptions): Promise<
   return { prefill, decode };
 }
 
-async function timesOf(ask: Ask, lengths: readonly number[], maxTokens: number): Promise<number[]> {
+/** Ask for these one after the other. @returns how long the last one's first token took */
+async function firstTokenMs(ask: Ask, lengths: readonly number[]): Promise<number> {
   let last: TimedAnswer | undefined;
-  for (const tokens of lengths) [last] = await ask([tokens], maxTokens);
-  return [last!.tokenTimes[0]! - last!.sentAt];
+  for (const tokens of lengths) [last] = await ask([tokens], 2);
+  return last!.tokenTimes[0]! - last!.sentAt;
 }
 
 /** The first token's time, for the tokens that were computed. */
