@@ -162,6 +162,11 @@ export class EngineModel {
     this.#run(now);
   }
 
+  /** Is this request over, and do its blocks wait for a decode engine? */
+  holds(id: string): boolean {
+    return this.#byId.get(id)?.state === "held";
+  }
+
   /** Empty the prefix cache. False while requests hold blocks. */
   reset(now: number): boolean {
     const done = this.#cache.reset();
@@ -284,6 +289,7 @@ export class EngineModel {
   #prefill(at: number, run: Run, told: ModelOutput[]): void {
     this.counters.computedTokens += run.target - run.computed;
     run.computed = run.target;
+    this.#scheduler.store(run, run.computed);
     if (run.target < run.sequence.length) return;
     if (run.generated === 0) {
       this.counters.promptTokens += run.sequence.promptTokens;

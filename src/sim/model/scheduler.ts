@@ -123,7 +123,7 @@ export class Scheduler {
       if (!this.#makeRoom(run, target)) break;
       left -= target - run.computed;
       run.target = target;
-      this.store(run, target);
+      this.#storeEarly(run);
       work.push(run);
     }
     return left;
@@ -178,7 +178,7 @@ export class Scheduler {
       this.#running.push(run);
       run.target = this.#chunk(run, budget);
       budget -= run.target - run.computed;
-      this.store(run, run.target);
+      this.#storeEarly(run);
       work.push(run);
     }
   }
@@ -220,7 +220,12 @@ export class Scheduler {
     return run;
   }
 
-  /** vLLM names blocks when it schedules the tokens that fill them, not when those are computed. */
+  /** vLLM names blocks when it schedules the tokens that fill them, SGLang when those are computed. */
+  #storeEarly(run: Run): void {
+    if (this.#limits.eviction !== "sglang") this.store(run, run.target);
+  }
+
+  /** Make what the first `target` tokens fill findable, as far as the engine stores it before the request's end. */
   store(run: Run, target: number): void {
     if (!this.#limits.prefixCaching) return;
     const { sequence } = run;
