@@ -69,10 +69,15 @@ export async function installModels(places: Places): Promise<string | undefined>
 
 async function runSteps(name: string, todo: readonly Step[], places: Places): Promise<string | undefined> {
   const bar = new Progress(`install ${name}`, todo.length);
+  // pip leaves its unpacked sources where it is killed.
+  const temporary = join(places.root, "tmp");
+  rmSync(temporary, { recursive: true, force: true });
+  mkdirSync(temporary, { recursive: true });
   for (const [note, run, env = {}] of todo) {
     if (typeof run === "function") run();
     else {
-      const end = await runProgram(run, { timeoutMs: STEP_MS, log: places.log(name), env, cwd: places.root });
+      const options = { timeoutMs: STEP_MS, log: places.log(name), cwd: places.root };
+      const end = await runProgram(run, { ...options, env: { TMPDIR: temporary, ...env } });
       if (end.code !== 0) {
         bar.end(`failed at ${note}; log: ${places.log(name)}`);
         return `${note}: ${end.err.trim().split("\n").at(-1) ?? `exit ${end.code}`}`;
@@ -80,6 +85,7 @@ async function runSteps(name: string, todo: readonly Step[], places: Places): Pr
     }
     bar.step(note);
   }
+  rmSync(temporary, { recursive: true, force: true });
   bar.end("installed");
   return undefined;
 }
