@@ -37,7 +37,11 @@ export const replayCommand: Command = {
     "cgn replay trace.jsonl --routers 4 --knowledge history --fail 0@10m+30s",
   ],
   positionals: [
-    { name: "trace", about: "Mooncake JSON lines, cgn trace export, or CSV of Azure or BurstGPT", required: true },
+    {
+      name: "trace",
+      about: "file: Mooncake JSON lines, cgn trace export, or CSV of Azure or BurstGPT",
+      required: true,
+    },
   ],
   options: {
     policy: {
