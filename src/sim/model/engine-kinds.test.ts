@@ -108,6 +108,19 @@ describe("eviction", () => {
     expect(cached(bare.ask([1, 2, 3, 4]))).toBe(0);
   });
 
+  it("llama.cpp copies what lies in free slots into its store when a request starts (seen: an older turn came back)", () => {
+    const ends = [false, true].map((savesFree) => {
+      const slots = { storeTokens: 1000, emptiesFree: false, savesFree };
+      const player = new Player({ eviction: "llama_cpp", maxSequences: 2, slots });
+      player.ask([1, 2, 3, 4]);
+      player.ask([11, 12, 13, 14]);
+      player.ask([1, 2, 3, 8, 9]);
+      player.ask([11, 12, 13, 14, 15]);
+      return cached(player.ask([21, 22, 23, 24])) === 0 ? cached(player.ask([1, 2, 3, 4, 5])) : undefined;
+    });
+    expect(ends).toEqual([12, 16]);
+  });
+
   it("llama.cpp keeps tokens, not blocks: an identical prompt has all but its last token", () => {
     const limits = { ...LIMITS, blockTokens: 1, blocks: 400, eviction: "llama_cpp" } as const;
     const engine = new EngineModel(limits, PROFILE, fastNamer);

@@ -73,4 +73,6 @@ export interface SlotLimits {
   readonly storeTokens: number;
   /** `--cache-idle-slots` with a unified KV cache: when a request starts, all other free slots are emptied into the store. */
   readonly emptiesFree: boolean;
+  /** `--cache-idle-slots` (on by default where there is a store): the same, and without a unified KV cache the slots keep theirs. Default: as `emptiesFree`. */
+  readonly savesFree?: boolean;
 }

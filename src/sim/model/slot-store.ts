@@ -41,6 +41,7 @@ export class SlotStore implements KvCache<SlotMatch> {
   readonly #minShare: number;
   readonly #storeTokens: number;
   readonly #emptiesFree: boolean;
+  readonly #savesFree: boolean;
   readonly #slots: Slot[];
   /** Oldest first. */
   #store: Content[] = [];
@@ -55,6 +56,7 @@ export class SlotStore implements KvCache<SlotMatch> {
     this.#minShare = limits.slots?.minShare ?? MIN_SHARE;
     this.#storeTokens = limits.slots?.storeTokens ?? 0;
     this.#emptiesFree = limits.slots?.emptiesFree ?? false;
+    this.#savesFree = limits.slots?.savesFree ?? this.#emptiesFree;
     this.#slots = Array.from({ length: limits.maxSequences }, () => ({
       content: undefined,
       sequence: undefined,
@@ -102,7 +104,7 @@ export class SlotStore implements KvCache<SlotMatch> {
     const slot = this.#slots[index]!;
     if (saves && slot.content !== undefined) this.#save(slot.content);
     if (from !== undefined && from !== slot.content) this.#store = this.#store.filter((each) => each !== from);
-    if (this.#emptiesFree) this.#emptyOthers(index);
+    if (this.#emptiesFree || this.#savesFree) this.#leaveOthers(index);
     this.#trim();
     slot.content = undefined;
     slot.sequence = sequence;
@@ -189,11 +191,12 @@ export class SlotStore implements KvCache<SlotMatch> {
     this.#store = [...this.#store.filter((each, i) => reach[i]! < each.length), content];
   }
 
-  #emptyOthers(index: number): void {
+  /** What lies in free slots is put into the store, where it may have to leave or be overwritten. */
+  #leaveOthers(index: number): void {
     for (const [i, slot] of this.#slots.entries()) {
       if (i === index || slot.sequence !== undefined || slot.content === undefined) continue;
       if (this.#storeTokens > 0) this.#save(slot.content);
-      slot.content = undefined;
+      if (this.#emptiesFree) slot.content = undefined;
     }
   }
 

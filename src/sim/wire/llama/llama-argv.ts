@@ -59,6 +59,7 @@ export function readLlamaArgv(argv: readonly string[], env: Env): SimOptions {
         minShare: Number(text("slot-prompt-similarity") ?? 0.1),
         storeTokens,
         emptiesFree: shared && storeTokens > 0 && text("cache-idle-slots") !== "false",
+        savesFree: storeTokens > 0 && text("cache-idle-slots") !== "false",
       },
     },
     profile: sim.profile ?? PROFILES["default"]!,
