@@ -20,6 +20,8 @@ export class RequestLog {
   readonly #fd: number;
   readonly #log: Log;
   readonly #salt = randomBytes(32);
+  /** In every line, so that each part of a file that was rotated can be read alone. */
+  readonly #run = randomBytes(8).toString("hex");
   readonly #cancel: () => void;
   #lines: string[] = [];
   #waitingBytes = 0;
@@ -37,8 +39,7 @@ export class RequestLog {
         path,
       });
     }
-    const run = randomBytes(8).toString("hex");
-    this.#add({ format: "cgn-request-log", version: 1, run, chunk_bytes: CHUNK_BYTES, at: clock.wall() });
+    this.#add({ format: "cgn-request-log", version: 1, run: this.#run, chunk_bytes: CHUNK_BYTES, at: clock.wall() });
     let stop = (): void => {};
     const tick = (): void => {
       this.#flush();
@@ -53,6 +54,7 @@ export class RequestLog {
     const { outcome } = record;
     if (outcome === undefined || this.#waitingBytes > MOST_WAITING_BYTES) return;
     this.#add({
+      run: this.#run,
       at: record.at,
       model: record.model,
       prompt_tokens: outcome.promptTokens ?? record.promptTokens,

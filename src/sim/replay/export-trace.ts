@@ -24,8 +24,8 @@ export class TraceExport {
   readonly #model: string | undefined;
   readonly #rows: LogRow[] = [];
   readonly #left = { failed: 0, otherModel: 0, noLengths: 0 };
-  #run = "";
-  #chunkBytes = 0;
+  /** The header of a file that was rotated may be missing. */
+  #chunkBytes = 2048;
 
   /** @param model only its requests; undefined: all */
   constructor(model: string | undefined) {
@@ -37,18 +37,19 @@ export class TraceExport {
     if (line.trim() === "") return;
     const row = parse(line, place);
     if (row["format"] === "cgn-request-log") {
-      this.#run = String(row["run"]);
       this.#chunkBytes = Number(row["chunk_bytes"]);
       return;
     }
-    if (this.#run === "" || typeof row["at"] !== "number")
+    if (typeof row["run"] !== "string" || typeof row["at"] !== "number")
       throw invalid(place, "it is no line of a router's request log");
     const [promptTokens, outputTokens] = [Number(row["prompt_tokens"]), Number(row["output_tokens"])];
     if (this.#model !== undefined && row["model"] !== this.#model) this.#left.otherModel++;
     else if (row["outcome"] !== "ok") this.#left.failed++;
     else if (!(promptTokens >= 1 && outputTokens >= 1)) this.#left.noLengths++;
     else {
-      const blocks = Array.isArray(row["blocks"]) ? row["blocks"].map((hash) => `${this.#run}:${String(hash)}`) : [];
+      const blocks = Array.isArray(row["blocks"])
+        ? row["blocks"].map((hash) => `${String(row["run"])}:${String(hash)}`)
+        : [];
       this.#rows.push({ at: row["at"], promptTokens, outputTokens, promptBytes: Number(row["prompt_bytes"]), blocks });
     }
   }

@@ -81,8 +81,10 @@ describe("openTrace()", () => {
 });
 
 describe("TraceExport", () => {
+  const run = "one";
   const line = (at: number, blocks: readonly string[], more: object = {}) =>
     JSON.stringify({
+      run,
       at,
       model: "m",
       prompt_tokens: 900,
@@ -104,7 +106,7 @@ describe("TraceExport", () => {
       line(3000, ["zz"], { model: "other" }),
       line(3000, ["zz"], { output_tokens: undefined }),
       header("two"),
-      line(4000, ["aa", "bb"]),
+      line(4000, ["aa", "bb"], { run: "two" }),
     ];
     for (const [i, text] of lines.entries()) made.add(text, `log:${i + 1}`);
     const trace = made.finish();
@@ -121,7 +123,7 @@ describe("TraceExport", () => {
   });
 
   it("add() refuses what is no request log", () => {
-    expect(() => new TraceExport(undefined).add(line(1, []), "x:1")).toThrow(/x:1: it is no line/);
+    expect(() => new TraceExport(undefined).add(line(1, [], { run: undefined }), "x:1")).toThrow(/x:1: it is no line/);
     expect(() => new TraceExport(undefined).add("hello", "x:1")).toThrow(/no JSON object/);
   });
 });
