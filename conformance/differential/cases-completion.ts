@@ -20,7 +20,7 @@ export const COMPLETION_CASES: readonly Case[] = [
   complete("plain", {}),
   complete("no model", { model: undefined }),
   complete("unknown model", { model: "no-such-model" }),
-  complete("default length", { max_tokens: undefined, stop: "." }),
+  complete("default length", { max_tokens: undefined, stop: "e" }),
   complete("streamed", { stream: true }),
   complete("streamed with usage", { stream: true, stream_options: { include_usage: true } }),
   complete("token ids", { prompt: [1, 2, 3, 4, 5] }),

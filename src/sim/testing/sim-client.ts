@@ -84,7 +84,8 @@ export async function sglang(extra: readonly string[] = []): Promise<SimServer> 
 }
 
 export async function post(server: SimServer, path: string, body: unknown, init: RequestInit = {}) {
-  const res = await fetch(`${server.url}${path}`, { method: "POST", body: JSON.stringify(body), ...init });
+  const headers = { "content-type": "application/json" };
+  const res = await fetch(`${server.url}${path}`, { method: "POST", headers, body: JSON.stringify(body), ...init });
   const text = await res.text();
   // biome-ignore lint/suspicious/noExplicitAny: bodies are looked into field by field
   return { status: res.status, text, json: parse(text) as any };

@@ -9,6 +9,8 @@ import type { SimOptions } from "./sim-options.ts";
 export interface RequestListener {
   token(token: number, index: number, use: CacheUse): void;
   finished(reason: "stop" | "length", use: CacheUse): void;
+  /** Decode side: all is read from the prefill engine. */
+  transferred?(): void;
 }
 
 /** Bucket bounds of vLLM 0.32.0, in seconds. */
@@ -36,6 +38,8 @@ export class EngineLoop {
   readonly #clock: Clock;
   readonly #speed: number;
   readonly #onEvents: (events: readonly CacheEvent[]) => void;
+  /** Prefill side: nobody read the blocks of this request in time. */
+  onExpired: ((id: string) => void) | undefined;
   readonly #pending = new Map<string, Pending>();
   #cancel: (() => void) | undefined;
   #frozen = false;
@@ -78,6 +82,12 @@ export class EngineLoop {
     this.#pump();
   }
 
+  /** Prefill side: its blocks are read. */
+  release(id: string): void {
+    this.model.release(this.#clock.now(), id);
+    this.#pump();
+  }
+
   reset(): boolean {
     const done = this.model.reset(this.#clock.now());
     this.#pump();
@@ -116,6 +126,8 @@ export class EngineLoop {
       this.#onEvents(output.events);
       return;
     }
+    if (output.type === "transferred") this.#pending.get(output.id)?.listener.transferred?.();
+    if (output.type === "expired") this.onExpired?.(output.id);
     if (output.type !== "token" && output.type !== "finished") return;
     const pending = this.#pending.get(output.id);
     if (pending === undefined) return;

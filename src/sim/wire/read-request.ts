@@ -7,7 +7,7 @@ type Body = Readonly<Record<string, unknown>>;
 
 /** Why a request is refused, in the engine-neutral part. */
 export interface Refusal {
-  readonly why: "malformed" | "unknown-model" | "too-long" | "not-simulated";
+  readonly why: "malformed" | "out-of-range" | "unknown-model" | "too-long";
   readonly message: string;
   readonly param: string | null;
 }
@@ -40,10 +40,11 @@ export function readRequest(
     return refuse("malformed", "Input should be a valid dictionary", "body");
   }
   const body = value as Body;
-  const asked = typeof body["model"] === "string" ? body["model"] : undefined;
+  // An empty name is none (seen on vLLM 0.32.0).
+  const asked = typeof body["model"] === "string" && body["model"] !== "" ? body["model"] : undefined;
   if (!facts.anyModel && asked !== undefined && ![...options.models, ...(options.loras ?? [])].includes(asked)) {
-    const known = options.models.map((name) => `\`${name}\``).join(", ");
-    return refuse("unknown-model", `The model \`${asked}\` does not exist. Served: ${known}`, "model");
+    const known = [...options.models, ...(options.loras ?? [])].join(", ");
+    return refuse("unknown-model", `The model \`${asked}\` does not exist. Valid aliases: ${known}.`, "model");
   }
   const prompts = kind === "chat" ? promptOfChat(options.kind, body) : completionPrompts(body);
   if (typeof prompts === "string") return refuse("malformed", prompts, kind === "chat" ? "messages" : "prompt");
@@ -65,10 +66,12 @@ function withAnswer(
 ): ReadResult {
   const longest = Math.max(...prompts.map((prompt) => prompt.length));
   const room = options.maxModelTokens - longest;
-  const wanted = limitOf(body, kind === "chat" ? undefined : 16);
-  if (typeof wanted === "string") return refuse("malformed", wanted, "max_tokens");
-  if (room < 1 || (wanted !== undefined && wanted > room))
-    return refuse("too-long", tooLong(longest, wanted, options), null);
+  const wanted = limitOf(kind, body);
+  if (typeof wanted === "string") return refuse("out-of-range", wanted, "max_tokens");
+  if (room < 1 || (wanted !== undefined && wanted > room)) {
+    const { message, param } = tooLong(longest, wanted, options);
+    return refuse("too-long", message, param);
+  }
   const json = wantedJson(body);
   const call = kind === "chat" ? wantedCall(body, facts.callId) : undefined;
   const choices = settleAnswers({
@@ -154,23 +157,46 @@ function completionPrompt(prompt: unknown): readonly number[] | string {
   return ids.length === 0 ? "prompt must not be empty" : (ids as number[]);
 }
 
-function limitOf(body: Body, fallback: number | undefined): number | undefined | string {
-  const limit = body["max_completion_tokens"] ?? body["max_tokens"] ?? fallback;
+/** Completions are 16 tokens long where nothing else is said; echoing a prompt alone needs none. */
+function limitOf(kind: "chat" | "completion", body: Body): number | undefined | string {
+  const limit = body["max_completion_tokens"] ?? body["max_tokens"] ?? (kind === "chat" ? undefined : 16);
   if (limit === undefined || limit === null) return undefined;
   if (typeof limit !== "number" || !Number.isInteger(limit)) return "max_tokens should be a valid integer";
-  return limit < 1 ? `max_tokens must be at least 1, got ${limit}.` : limit;
+  const least = kind === "completion" && body["echo"] === true ? 0 : 1;
+  if (limit >= least) return limit;
+  return `max_tokens must be at least 1, got ${limit}. (parameter=max_tokens, value=${limit})`;
 }
 
-function tooLong(promptTokens: number, wanted: number | undefined, options: SimOptions): string {
+function tooLong(
+  promptTokens: number,
+  wanted: number | undefined,
+  options: SimOptions,
+): { readonly message: string; readonly param: string | null } {
   const limit = options.maxModelTokens;
+  const total = promptTokens + (wanted ?? 1);
   if (options.kind === "sglang") {
-    return promptTokens >= limit
-      ? `The input (${promptTokens} tokens) is longer than the model's context length (${limit} tokens).`
-      : `Requested token count exceeds the model's maximum context length of ${limit} tokens. You requested a total of ${promptTokens + (wanted ?? 1)} tokens.`;
+    const message =
+      promptTokens >= limit
+        ? `The input (${promptTokens} tokens) is longer than the model's context length (${limit} tokens).`
+        : `Requested token count exceeds the model's maximum context length of ${limit} tokens. You requested a total of ${total} tokens: ` +
+          `${promptTokens} tokens from the input messages and ${total - promptTokens} tokens for the completion. ` +
+          "Please reduce the number of tokens in the input messages or the completion to fit within the limit.";
+    return { message, param: null };
   }
-  return (
-    `This model's maximum context length is ${limit} tokens. However, you requested ${wanted ?? 1} output tokens and your prompt ` +
-    `contains at least ${promptTokens} input tokens, for a total of at least ${promptTokens + (wanted ?? 1)} tokens. ` +
-    "Please reduce the length of the input prompt or the number of requested output tokens."
-  );
+  if (wanted !== undefined && wanted > limit) {
+    const message = `max_tokens=${wanted} cannot be greater than max_model_len=${limit}. Please request fewer output tokens.`;
+    return { message: `${message} (parameter=max_tokens, value=${wanted})`, param: "max_tokens" };
+  }
+  const head = `This model's maximum context length is ${limit} tokens. However, `;
+  if (promptTokens >= limit) {
+    // It counts no further than that.
+    const message =
+      `${head}your prompt contains at least ${limit + 1} input tokens, which exceeds this limit even without any output tokens. ` +
+      "Please reduce the length of the input prompt.";
+    return { message: `${message} (parameter=input_tokens, value=${limit + 1})`, param: "input_tokens" };
+  }
+  const message =
+    `${head}you requested ${wanted ?? 1} output tokens and your prompt contains at least ${promptTokens} input tokens, for a total of ` +
+    `at least ${total} tokens. Please reduce the length of the input prompt or the number of requested output tokens.`;
+  return { message: `${message} (parameter=input_tokens, value=${promptTokens})`, param: "input_tokens" };
 }

@@ -1,10 +1,9 @@
-import { decodeIds, encodeText } from "../tokens.ts";
-import type { AnswerShapes } from "./answer-shapes.ts";
+import type { AnswerShapes, Generation } from "./answer-shapes.ts";
 import type { Exchange } from "./exchange.ts";
 import { FAULT_KINDS, readFault } from "./faults.ts";
-import { chatPrompt, type Refusal, readRequest } from "./read-request.ts";
+import { type Refusal, readRequest } from "./read-request.ts";
 import { runGeneration } from "./run-generation.ts";
-import type { SimEngine } from "./sim-engine.ts";
+import type { Phase, SimEngine } from "./sim-engine.ts";
 
 /** A route answers an exchange; what it throws becomes a 500. */
 export type Route = (exchange: Exchange, engine: SimEngine) => void | Promise<void>;
@@ -12,49 +11,113 @@ export type Route = (exchange: Exchange, engine: SimEngine) => void | Promise<vo
 /** Routes by `METHOD /path`. */
 export type RouteTable = Readonly<Record<string, Route>>;
 
+/** The ways in which an answer can be asked for. */
+export type GenerationKind = "chat" | "completion" | "messages" | "responses" | "generate";
+
+/** An answer in the place of a generation. */
+export type Answer = { readonly status: number; readonly body: object };
+
 /** How an engine words what the shared routes have to say. */
 export interface Dialect {
-  readonly shapes: { readonly chat: AnswerShapes; readonly completion: AnswerShapes };
+  readonly shapes: Readonly<Partial<Record<GenerationKind, AnswerShapes>>>;
   /** SGLang answers for any model name. */
   readonly anyModel: boolean;
   /** The data-parallel rank that a request names. */
   rank(exchange: Exchange, body: unknown): number | undefined;
   /** Of a tool call. */
   callId(engine: SimEngine): string;
-  newId(chat: boolean, exchange: Exchange, engine: SimEngine): string;
-  refusal(refusal: Refusal): { readonly status: number; readonly body: object };
-  failure(status: number, message: string): { readonly status: number; readonly body: object };
+  newId(kind: GenerationKind, exchange: Exchange, engine: SimEngine): string;
+  /** What is wrong with a body before its prompt is looked at; else the body as a chat's or completion's. */
+  check(
+    kind: GenerationKind,
+    value: unknown,
+    path: string,
+  ): Answer | { readonly ok: Readonly<Record<string, unknown>> };
+  /** A body that is no JSON. */
+  broken(text: string, path: string): Answer;
+  /** A body of another media type is refused. */
+  wrongMedia?(type: string): Answer | undefined;
+  refusal(refusal: Refusal, kind: GenerationKind): Answer;
+  failure(status: number, message: string): Answer;
   /** What a request gets while the engine drains, or is dead. */
-  draining(): { readonly status: number; readonly body: object };
+  draining(phase: Phase): Answer;
 }
 
-/** `/v1/chat/completions` and `/v1/completions`. */
-export function generationRoute(kind: "chat" | "completion", dialect: Dialect): Route {
+/** A route that generates: `/v1/chat/completions` and its like. */
+export function generationRoute(kind: GenerationKind, dialect: Dialect): Route {
   return async (exchange, engine) => {
-    const refuse = (answer: { status: number; body: object }): void => exchange.sendJson(answer.status, answer.body);
+    const refuse = (answer: Answer): void => exchange.sendJson(answer.status, answer.body);
     if (engine.hangs(true)) return;
-    if (engine.phase !== "ready") return refuse(dialect.draining());
+    if (engine.phase !== "ready") return refuse(dialect.draining(engine.phase));
     if (engine.sleep.isAsleep) await engine.sleep.awake();
     if (engine.sleep.isHollow) return refuse(dialect.failure(500, "the weights were not loaded again"));
     if (engine.takeError()) return refuse(dialect.failure(500, "Internal server error"));
-    const body = await bodyOf(exchange);
-    if (body instanceof Error) return refuse(dialect.refusal({ why: "malformed", message: body.message, param: null }));
-    const read = readRequest(kind, body, engine.options, {
-      id: dialect.newId(kind === "chat", exchange, engine),
-      created: Math.floor(engine.deps.clock.wall() / 1000),
-      anyModel: dialect.anyModel,
-      callId: dialect.callId(engine),
-    });
-    if ("refusal" in read) return refuse(dialect.refusal(read.refusal));
-    const cutAfter = read.generation.stream ? engine.takeCut() : undefined;
-    runGeneration(read.generation, dialect.shapes[kind], exchange, engine.rankFor(dialect.rank(exchange, body)).loop, {
-      now: () => engine.deps.clock.now(),
-      wall: () => engine.deps.clock.wall(),
-      ...(cutAfter === undefined ? {} : { cutAfter }),
-      onStart: (active) => engine.active.add(active),
-      onEnd: (active) => engine.ended(active),
-    });
+    const media = dialect.wrongMedia?.(exchange.header("content-type") ?? "");
+    if (media !== undefined) return refuse(media);
+    const text = await exchange.text();
+    const value = parsed(text);
+    if (value === undefined) return refuse(dialect.broken(text, exchange.path));
+    const checked = dialect.check(kind, value, exchange.path);
+    if (!("ok" in checked)) return refuse(checked);
+    const read = readRequest(
+      kind === "completion" || kind === "generate" ? "completion" : "chat",
+      checked.ok,
+      engine.options,
+      {
+        id: dialect.newId(kind, exchange, engine),
+        created: Math.floor(engine.deps.clock.wall() / 1000),
+        anyModel: dialect.anyModel,
+        callId: dialect.callId(engine),
+      },
+    );
+    if ("refusal" in read) return refuse(dialect.refusal(read.refusal, kind));
+    await generate(read.generation, dialect.shapes[kind]!, exchange, engine, dialect.rank(exchange, value));
   };
+}
+
+/** Compute and answer, after what the hand-over between prefill and decode needs first. */
+async function generate(
+  read: Generation,
+  shapes: AnswerShapes,
+  exchange: Exchange,
+  engine: SimEngine,
+  rank: number | undefined,
+): Promise<void> {
+  const over = (await engine.transfer?.begin(read, exchange)) ?? {};
+  if (over === "gone") return;
+  if ("failed" in over) return exchange.sendJson(over.failed.status, over.failed.body);
+  const generation = shortened(read, over.most);
+  const cutAfter = generation.stream ? engine.takeCut() : undefined;
+  runGeneration(generation, shapes, exchange, engine.rankFor(rank).loop, {
+    now: () => engine.deps.clock.now(),
+    wall: () => engine.deps.clock.wall(),
+    ...(cutAfter === undefined ? {} : { cutAfter }),
+    ...(over.handOff === undefined ? {} : { handOff: over.handOff }),
+    ...(over.cachedTokens === undefined ? {} : { cachedTokens: over.cachedTokens }),
+    ...(over.transferOf === undefined ? {} : { transferOf: over.transferOf }),
+    ...(over.transferred === undefined ? {} : { transferred: over.transferred }),
+    onStart: (active) => engine.active.add(active),
+    onEnd: (active) => engine.ended(active),
+    onDone: (told) => over.done?.(told),
+  });
+}
+
+function shortened(g: Generation, most: number | undefined): Generation {
+  if (most === undefined) return g;
+  const choices = g.choices.map((choice) => ({
+    ...choice,
+    text: choice.text.slice(0, most),
+    finish: "length" as const,
+  }));
+  return { ...g, choices };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
 }
 
 async function bodyOf(exchange: Exchange): Promise<unknown> {
@@ -63,32 +126,6 @@ async function bodyOf(exchange: Exchange): Promise<unknown> {
   } catch (e) {
     return e instanceof Error ? e : new Error(String(e));
   }
-}
-
-/** `/tokenize`: a prompt or a chat. `names` gives the answer's keys. */
-export function tokenizeRoute(dialect: Dialect, extra: Readonly<Record<string, null>>): Route {
-  return async (exchange, engine) => {
-    const body = await bodyOf(exchange);
-    const fields = typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
-    const prompt = fields["prompt"] ?? fields["text"];
-    const ids = typeof prompt === "string" ? encodeText(prompt) : chatPrompt(engine.options.kind, fields);
-    if (typeof ids === "string") {
-      const answer = dialect.refusal({ why: "malformed", message: ids, param: null });
-      return exchange.sendJson(answer.status, answer.body);
-    }
-    exchange.sendJson(200, { count: ids.length, max_model_len: engine.options.maxModelTokens, tokens: ids, ...extra });
-  };
-}
-
-/** `/detokenize` */
-export function detokenizeRoute(key: "prompt" | "text", dialect: Dialect): Route {
-  return async (exchange) => {
-    const body = await bodyOf(exchange);
-    const tokens = typeof body === "object" && body !== null && "tokens" in body ? body.tokens : undefined;
-    if (Array.isArray(tokens)) return exchange.sendJson(200, { [key]: decodeIds(tokens as number[]) });
-    const answer = dialect.refusal({ why: "malformed", message: "tokens should be a valid list", param: "tokens" });
-    exchange.sendJson(answer.status, answer.body);
-  };
 }
 
 /** The simulator's own routes; no engine has them. */

@@ -27,6 +27,8 @@ export interface RunOptions {
   wall(): number;
   /** What an answer says of the hand-over, once it is computed. */
   transferOf?(keys: readonly string[], use: CacheUse): object | undefined;
+  /** Decode side: all is read from the prefill engine. */
+  transferred?(): void;
   onStart(active: Active): void;
   onEnd(active: Active): void;
   onDone?(told: Told): void;
@@ -80,6 +82,7 @@ export function runGeneration(
         if (index === 0) writer?.write(shapes.first(generation, choice, told));
         writer?.write(shapes.token(generation, choice, index, told));
       },
+      transferred: () => options.transferred?.(),
       finished(_reason, use) {
         const told = progress.finished(use, keys);
         writer?.write(shapes.last(generation, choice, told));

@@ -28,6 +28,7 @@ export function readSglangArgv(argv: readonly string[], env: Readonly<Record<str
     maxModelTokens: readLength(text("context-length")),
   });
   const events = readEvents(args);
+  const mode = text("disaggregation-mode");
   const prefixCaching = text("disable-radix-cache") === undefined;
   return {
     kind: "sglang",
@@ -60,6 +61,10 @@ export function readSglangArgv(argv: readonly string[], env: Readonly<Record<str
     shutdownTimeoutS: Number.POSITIVE_INFINITY,
     apiKeys: text("api-key") === undefined ? [] : [text("api-key")!],
     devMode: env["VLLM_SERVER_DEV_MODE"] === "1",
+    ...(mode === "prefill" || mode === "decode"
+      ? { bootstrap: { mode, port: int("disaggregation-bootstrap-port", 8998) } }
+      : {}),
+    ...(sim.orphans === 0 ? {} : { orphans: sim.orphans }),
     faults: sim.faults,
   };
 }

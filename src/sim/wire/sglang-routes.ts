@@ -1,11 +1,12 @@
 import { sglangMetrics } from "./metrics-text.ts";
+import { chatPrompt, type Refusal } from "./read-request.ts";
 import {
+  type Answer,
   type Dialect,
-  detokenizeRoute,
+  type GenerationKind,
   generationRoute,
   type Route,
   type RouteTable,
-  tokenizeRoute,
 } from "./routes.ts";
 import {
   sglangChat,
@@ -16,9 +17,28 @@ import {
   sglangModels,
   sglangServerInfo,
 } from "./sglang-bodies.ts";
+import { checkSglang, sglangBroken, sglangMalformed } from "./sglang-checks.ts";
+import { sglangGenerate, sglangMessages, sglangResponses } from "./sglang-protocols.ts";
+import { detokenizeRoute, tokenizeRoute } from "./tokenize-routes.ts";
+
+type Body = Readonly<Record<string, unknown>>;
+
+const PREFIXES: Readonly<Record<GenerationKind, string>> = {
+  chat: "",
+  completion: "",
+  messages: "msg_",
+  responses: "resp_",
+  generate: "",
+};
 
 const DIALECT: Dialect = {
-  shapes: { chat: sglangChat, completion: sglangCompletion },
+  shapes: {
+    chat: sglangChat,
+    completion: sglangCompletion,
+    messages: sglangMessages,
+    responses: sglangResponses,
+    generate: sglangGenerate,
+  },
   anyModel: true,
   rank(_, body) {
     const rank =
@@ -26,14 +46,71 @@ const DIALECT: Dialect = {
     return typeof rank === "number" ? rank : undefined;
   },
   callId: (engine) => `call_${engine.deps.newId().slice(0, 24)}`,
-  newId: (_chat, _exchange, engine) => engine.deps.newId(),
-  refusal: ({ why, message }) => ({
+  newId: (kind, _exchange, engine) => PREFIXES[kind] + engine.deps.newId(),
+  check(kind, value, path) {
+    const body = (typeof value === "object" && value !== null ? value : {}) as Body;
+    if (kind === "messages") return checkSglang("chat", asMessages(body), path);
+    if (kind === "responses") return checkSglang("chat", asResponses(body), path);
+    return kind === "generate" ? checkGenerate(body) : checkSglang(kind, value, path);
+  },
+  broken: sglangBroken,
+  refusal: ({ why, message }: Refusal) => ({
     status: 400,
     body: sglangError(400, why === "malformed" ? "Bad Request" : "BadRequestError", message),
   }),
   failure: (status, message) => ({ status, body: sglangError(status, "InternalServerError", message) }),
   draining: () => ({ status: 503, body: sglangError(503, "ServiceUnavailableError", "The server is shutting down.") }),
 };
+
+function asMessages({ system, stop_sequences: stop, ...rest }: Body): Body {
+  const head = system === undefined ? [] : [{ role: "system", content: system }];
+  const { messages } = rest;
+  return {
+    ...rest,
+    ...(Array.isArray(messages) ? { messages: [...head, ...messages] } : {}),
+    ...(stop === undefined ? {} : { stop }),
+  };
+}
+
+function asResponses(body: Body): Body {
+  const { input, instructions, max_output_tokens: limit } = body;
+  const asked = typeof input === "string" ? [{ role: "user", content: input }] : input;
+  const head = typeof instructions === "string" ? [{ role: "system", content: instructions }] : [];
+  const messages = Array.isArray(asked) ? [...head, ...asked] : asked;
+  return {
+    ...body,
+    ...(messages === undefined ? {} : { messages }),
+    ...(limit === undefined ? {} : { max_tokens: limit }),
+  };
+}
+
+const SAMPLING_NAMES: Readonly<Record<string, string>> = {
+  max_new_tokens: "max_tokens",
+  min_new_tokens: "min_tokens",
+  sampling_seed: "seed",
+};
+
+/** `/generate`, as a completion. */
+function checkGenerate(body: Body): Answer | { readonly ok: Body } {
+  const bad = (message: string): Answer => ({ status: 400, body: { error: { message } } });
+  const given = ["text", "input_ids", "input_embeds"].filter((name) => body[name] !== undefined && body[name] !== null);
+  if (given.length !== 1) return bad("Either text, input_ids or input_embeds should be provided.");
+  const sampling = (typeof body["sampling_params"] === "object" ? (body["sampling_params"] ?? {}) : {}) as Body;
+  const unknown = Object.keys(sampling).find((name) => !SAMPLING_PARAMS.has(name));
+  if (unknown !== undefined) return bad(`SamplingParams.__init__() got an unexpected keyword argument '${unknown}'`);
+  const meant = Object.fromEntries(
+    Object.entries(sampling).map(([name, value]) => [SAMPLING_NAMES[name] ?? name, value]),
+  );
+  return { ok: { max_tokens: 128, ...body, ...meant, prompt: body["text"] ?? body["input_ids"] } };
+}
+
+const SAMPLING_PARAMS = new Set(
+  (
+    "max_new_tokens stop stop_token_ids stop_regex temperature top_p top_k min_p frequency_penalty presence_penalty " +
+    "repetition_penalty min_new_tokens n json_schema regex ebnf structural_tag ignore_eos skip_special_tokens " +
+    "spaces_between_special_tokens no_stop_trim custom_params stream_interval logit_bias sampling_seed"
+  ).split(" "),
+);
 
 const health: Route = (exchange, { phase }) => exchange.sendText(phase === "ready" ? 200 : 503, "");
 
@@ -50,8 +127,20 @@ const flush: Route = (exchange, { loop }) => {
   exchange.sendText(done ? 200 : 400, FLUSHED);
 };
 
-const tokenize = tokenizeRoute(DIALECT, {});
-const detokenize = detokenizeRoute("text", DIALECT);
+const WORDING = { malformed: sglangMalformed, broken: sglangBroken };
+const tokenize = tokenizeRoute(WORDING, false);
+const detokenize = detokenizeRoute("text", WORDING);
+
+const embeddings: Route = (exchange) => {
+  const message =
+    "This model does not appear to be an embedding model by default. Please add `--is-embedding` when launching the server or try another model.";
+  exchange.sendJson(400, sglangError(400, "BadRequestError", message));
+};
+
+const countMessages: Route = async (exchange, { options }) => {
+  const ids = chatPrompt(options.kind, asMessages((await exchange.json()) as Body));
+  exchange.sendJson(200, { input_tokens: typeof ids === "string" ? 0 : ids.length });
+};
 
 /** SGLang 0.5.23's surface, as far as it is simulated. */
 export const SGLANG_ROUTES: RouteTable = {
@@ -78,4 +167,10 @@ export const SGLANG_ROUTES: RouteTable = {
   "POST /v1/detokenize": detokenize,
   "POST /v1/chat/completions": generationRoute("chat", DIALECT),
   "POST /v1/completions": generationRoute("completion", DIALECT),
+  "POST /v1/messages": generationRoute("messages", DIALECT),
+  "POST /v1/messages/count_tokens": countMessages,
+  "POST /v1/responses": generationRoute("responses", DIALECT),
+  "POST /generate": generationRoute("generate", DIALECT),
+  "PUT /generate": generationRoute("generate", DIALECT),
+  "POST /v1/embeddings": embeddings,
 };

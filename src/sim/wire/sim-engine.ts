@@ -2,13 +2,16 @@ import type { Clock } from "../../core/clock.ts";
 import type { Told } from "./answer-shapes.ts";
 import { EngineLoop } from "./engine-loop.ts";
 import type { Fault } from "./faults.ts";
+import type { TransferSide } from "./hand-over.ts";
 import { encodeBatch } from "./kv-encode.ts";
 import { KvPublisher, rankEndpoints } from "./kv-publisher.ts";
 import { SlotBoard } from "./llama/llama-slots.ts";
 import type { Active } from "./run-generation.ts";
+import { SglangTransfer } from "./sglang-transfer.ts";
 import type { SimOptions } from "./sim-options.ts";
 import { SimSleep } from "./sim-sleep.ts";
 import { vllmError } from "./vllm-bodies.ts";
+import { VllmTransfer } from "./vllm-transfer.ts";
 
 /** What a simulated engine needs of the machine. */
 export interface SimDeps {
@@ -42,6 +45,8 @@ export class SimEngine {
   readonly sleep = new SimSleep(this);
   /** llama-server's. */
   readonly slots: SlotBoard | undefined;
+  /** Prefill → decode. */
+  readonly transfer: TransferSide | undefined;
   /** Sums over answers. */
   readonly tallied = { promptMs: 0, predictedMs: 0, longest: 0 };
   phase: Phase = "loading";
@@ -55,6 +60,13 @@ export class SimEngine {
     this.deps = deps;
     this.slots = options.kind === "llama_cpp" ? new SlotBoard(options.limits, options.maxModelTokens) : undefined;
     this.ranks = Array.from({ length: options.ranks ?? 1 }, (_, rank) => startRank(options, deps, rank));
+    const { nixl, bootstrap } = options;
+    this.transfer =
+      nixl !== undefined
+        ? new VllmTransfer(nixl, this)
+        : bootstrap === undefined
+          ? undefined
+          : new SglangTransfer(bootstrap, this);
   }
 
   /** Of rank 0. */
@@ -82,12 +94,14 @@ export class SimEngine {
   }
 
   async closePublishers(): Promise<void> {
+    await this.transfer?.close();
     await Promise.all(this.ranks.map(({ publisher }) => publisher?.close()));
   }
 
   /** Open the event sockets; SGLang begins with an empty cache, said aloud as batch 0. */
   async open(): Promise<void> {
     const { events } = this.options;
+    await this.transfer?.open();
     for (const [rank, { publisher }] of this.ranks.entries()) {
       await publisher?.open();
       if (this.options.kind !== "sglang" || events === undefined) continue;

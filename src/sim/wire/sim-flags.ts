@@ -14,6 +14,7 @@ export const SIM_FLAGS: FlagTable = {
   "sim-events": { choices: ["map", "array"] },
   "sim-hashes": { choices: ["int", "bytes"] },
   "sim-fault": "many",
+  "sim-orphans": "int",
 };
 
 /** What those flags say, with their defaults. */
@@ -26,6 +27,8 @@ export interface SimFlags {
   readonly shape: "map" | "array";
   readonly hashes: "int" | "bytes" | undefined;
   readonly faults: readonly Fault[];
+  /** Child processes that outlive a killed parent. */
+  readonly orphans: number;
 }
 
 /** @throws CgnError BAD_INVOCATION */
@@ -42,6 +45,7 @@ export function readSimFlags(program: string, args: ParsedArgs): SimFlags {
     seed: Number(text("sim-seed") ?? 0),
     shape: text("sim-events") === "array" ? "array" : "map",
     hashes: text("sim-hashes") as "int" | "bytes" | undefined,
+    orphans: Math.max(0, Number(text("sim-orphans") ?? 0)),
     faults: (args.values.get("sim-fault") ?? []).map((json) => faultOf(program, json)),
   };
 }

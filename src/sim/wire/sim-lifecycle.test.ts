@@ -21,6 +21,7 @@ describe("a simulated vLLM's life", () => {
     const leave = new AbortController();
     const asked = fetch(`${server.url}/v1/chat/completions`, {
       method: "POST",
+      headers: { "content-type": "application/json" },
       body: JSON.stringify(chat("x", { stream: true, max_tokens: 5000, ignore_eos: true })),
       signal: leave.signal,
     });

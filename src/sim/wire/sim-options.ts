@@ -3,6 +3,8 @@ import type { EngineProfile } from "../model/profile.ts";
 import type { Fault } from "./faults.ts";
 import type { KvEncoding } from "./kv-encode.ts";
 import type { KvEndpoints } from "./kv-publisher.ts";
+import type { BootstrapOptions } from "./sglang-transfer.ts";
+import type { NixlOptions } from "./vllm-transfer.ts";
 
 /** The engine versions that are simulated: what they answer and how they parse was recorded from these. */
 export const SIMULATED_VERSIONS = { vllm: "0.32.0", sglang: "0.5.23", llama_cpp: "b0-unknown" } as const;
@@ -58,5 +60,11 @@ export interface SimOptions {
   /** It can be put to sleep (vLLM, `--enable-sleep-mode`). */
   readonly sleepMode?: boolean;
   readonly llama?: LlamaOptions;
+  /** Prefill → decode over NIXL (vLLM, `--kv-transfer-config`). */
+  readonly nixl?: NixlOptions;
+  /** Prefill → decode with a bootstrap server (SGLang, `--disaggregation-mode`). */
+  readonly bootstrap?: BootstrapOptions;
+  /** Child processes that outlive a killed parent, as vLLM's and SGLang's do. */
+  readonly orphans?: number;
   readonly faults: readonly Fault[];
 }

@@ -2,6 +2,7 @@ import { type FlagTable, fail, type ParsedArgs, parseArgs } from "./argparse.ts"
 import type { KvEndpoints } from "./kv-publisher.ts";
 import { parseJson, readSimFlags, SIM_FLAGS, settleSizes } from "./sim-flags.ts";
 import { SIMULATED_VERSIONS, type SimOptions } from "./sim-options.ts";
+import { readNixl, refuseKeys } from "./vllm-nixl-argv.ts";
 
 const PROGRAM = "vllm serve";
 
@@ -90,17 +91,6 @@ const FLAGS: FlagTable = {
   ...SIM_FLAGS,
 };
 
-const TRANSFER_KEYS = [
-  "kv_connector",
-  "engine_id",
-  "kv_buffer_device",
-  "kv_role",
-  "kv_port",
-  "kv_connector_extra_config",
-  "kv_connector_module_path",
-  "enable_permute_local_kv",
-  "kv_load_failure_policy",
-];
 const EVENT_KEYS = [
   "enable_kv_cache_events",
   "publisher",
@@ -125,7 +115,7 @@ export function readVllmArgv(argv: readonly string[], env: Readonly<Record<strin
   const int = (name: string, fallback: number): number => Number(text(name) ?? fallback);
   if (args.positionals.length > 1) fail(PROGRAM, `unrecognized arguments: ${args.positionals.slice(1).join(" ")}`);
   const modelPath = args.positionals[0] ?? text("model") ?? "facebook/opt-125m";
-  checkTransfer(args);
+  const nixl = readNixl(args, env);
   const sim = readSimFlags(PROGRAM, args);
   const blockTokens = int("block-size", 16);
   const sizes = settleSizes(PROGRAM, {
@@ -173,6 +163,9 @@ export function readVllmArgv(argv: readonly string[], env: Readonly<Record<strin
     apiKeys: args.values.get("api-key") ?? (env["VLLM_API_KEY"] ? [env["VLLM_API_KEY"]] : []),
     devMode: env["VLLM_SERVER_DEV_MODE"] === "1",
     sleepMode: text("enable-sleep-mode") === "true",
+    ...(nixl === undefined ? {} : { nixl }),
+    ...(args.values.get("lora-modules") === undefined ? {} : { loras: loraNames(args.values.get("lora-modules")!) }),
+    ...(sim.orphans === 0 ? {} : { orphans: sim.orphans }),
     faults: sim.faults,
   };
 }
@@ -208,35 +201,9 @@ function readEvents(args: ParsedArgs): KvEndpoints | undefined {
   };
 }
 
-/** The parser's own rules on `--kv-transfer-config`; which connector works is not the simulator's to say. */
-function checkTransfer(args: ParsedArgs): void {
-  const text = args.values.get("kv-transfer-config")?.[0];
-  if (text === undefined) return;
-  const config = parseJson(PROGRAM, "kv-transfer-config", text);
-  refuseKeys("kv-transfer-config", "KVTransferConfig", config, TRANSFER_KEYS);
-  const roles = ["kv_producer", "kv_both", "kv_consumer"];
-  const role = config["kv_role"];
-  const complain = (what: string): never =>
-    fail(PROGRAM, `argument --kv-transfer-config: 1 validation error for KVTransferConfig\n${what}`);
-  if (role === undefined && config["kv_connector"] !== undefined) {
-    complain(`  Value error, Please specify kv_role when kv_connector is set, supported roles are ${roles.join(", ")}`);
-  }
-  if (role !== undefined && !roles.includes(String(role))) {
-    complain("kv_role\n  Input should be 'kv_producer', 'kv_both' or 'kv_consumer'");
-  }
-}
-
-function refuseKeys(
-  flag: string,
-  type: string,
-  config: Readonly<Record<string, unknown>>,
-  known: readonly string[],
-): void {
-  const unknown = Object.keys(config).filter((key) => !known.includes(key));
-  if (unknown.length === 0) return;
-  const errors = `${unknown.length} validation error${unknown.length === 1 ? "" : "s"} for ${type}`;
-  fail(
-    PROGRAM,
-    `argument --${flag}: ${errors}\n${unknown.map((key) => `${key}\n  Unexpected keyword argument`).join("\n")}`,
+/** `NAME=PATH`, or a JSON object with a name. */
+function loraNames(modules: readonly string[]): readonly string[] {
+  return modules.map((module) =>
+    module.startsWith("{") ? String(parseJson(PROGRAM, "lora-modules", module)["name"]) : module.split("=")[0]!,
   );
 }

@@ -42,13 +42,21 @@ function streamUsage(g: Generation, { use }: Told): object {
   };
 }
 
+/** The reason is on the last token, but for an end of its own, which is a token without a text. */
+const endsWithText = ({ finish, stopReason }: Choice): boolean => finish === "length" || stopReason !== null;
+
 /** `continuous_usage_stats`: the tokens so far, in each chunk. */
 function usageSoFar(g: Generation, { generated }: Told): object {
   if (!g.usageInChunks) return {};
   const tokens = generated.reduce((sum, n) => sum + n, 0);
   const prompt = promptTokens(g);
-  return { usage: { prompt_tokens: prompt, total_tokens: prompt + tokens, completion_tokens: tokens } };
+  const usage = { prompt_tokens: prompt, total_tokens: prompt + tokens, completion_tokens: tokens };
+  return { usage: { ...usage, completion_tokens_details: null } };
 }
+
+/** The last chunk has it, unless a usage chunk follows. */
+const fingerprint = (g: Generation, ends: boolean): object =>
+  ends && !g.includeUsage ? { system_fingerprint: FINGERPRINT } : {};
 
 const cached = (use: CacheUse) => ({ cached_tokens: use.cachedTokens, created_cache_tokens: use.createdCacheTokens });
 
@@ -115,28 +123,39 @@ export const vllmChat: AnswerShapes = chunked({
   },
   delta(g, choice, at, last, told) {
     const text = choice.text[at]!;
-    const ends = last && choice.finish === "length";
+    const ends = last && endsWithText(choice);
     const chunk = {
       index: choice.index,
-      delta: choice.call === undefined ? { content: text } : { tool_calls: [callDelta(choice, at, text)] },
+      delta:
+        choice.call === undefined ? { content: text } : { content: null, tool_calls: [callDelta(choice, at, text)] },
       logprobs: chatLogprobs(g, choice.text, at, at + 1),
       finish_reason: ends ? finishOf(choice) : null,
-      ...(ends ? { stop_reason: null } : {}),
+      ...(ends ? { stop_reason: choice.stopReason } : {}),
       token_ids: tokenIds(g, text),
     };
-    return { ...head(g, "chat.completion.chunk"), choices: [chunk], ...usageSoFar(g, told) };
+    return {
+      ...head(g, "chat.completion.chunk"),
+      choices: [chunk],
+      ...fingerprint(g, ends),
+      ...usageSoFar(g, told),
+    };
   },
   close(g, choice, told) {
-    if (choice.finish === "length") return undefined;
+    if (endsWithText(choice)) return undefined;
     const chunk = {
       index: choice.index,
-      delta: { content: "" },
+      delta: choice.call === undefined ? { content: "" } : {},
       logprobs: null,
       finish_reason: finishOf(choice),
       stop_reason: choice.stopReason,
       token_ids: null,
     };
-    return { ...head(g, "chat.completion.chunk"), choices: [chunk], ...usageSoFar(g, told) };
+    return {
+      ...head(g, "chat.completion.chunk"),
+      choices: [chunk],
+      ...fingerprint(g, true),
+      ...usageSoFar(g, told),
+    };
   },
   usage(g, told) {
     return {
@@ -148,65 +167,108 @@ export const vllmChat: AnswerShapes = chunked({
   },
 });
 
-function finishOf({ call, finish }: Choice): string {
-  return call !== undefined && finish === "stop" ? "tool_calls" : finish;
-}
+/** A tool that had to be called ends as any answer (seen on 0.32.0); `tool_calls` is for those that chose to. */
+const finishOf = ({ finish }: Choice): string => finish;
 
 function callDelta({ call }: Choice, at: number, text: string): object {
   if (at > 0) return { index: 0, function: { arguments: text } };
-  return { id: call?.id, type: "function", index: 0, function: { name: call?.name, arguments: text } };
+  return { id: call?.id, type: "function", index: 0, function: { name: call?.name } };
 }
 
 /** `/v1/completions` */
 export const vllmCompletion: AnswerShapes = chunked({
   whole(g, told) {
     const before = g.echo ?? "";
-    const choices = g.choices.map((choice) => ({
-      index: choice.index,
-      text: before + choice.text,
-      logprobs: completionLogprobs(g, before + choice.text, 0, undefined, before !== ""),
-      finish_reason: choice.finish,
-      stop_reason: choice.stopReason,
-      token_ids: tokenIds(g, choice.text),
-      prompt_logprobs: promptProbabilities(g),
-      prompt_token_ids: promptIds(g),
-    }));
+    // Log probabilities of an echoed prompt are its prompt's (seen on 0.32.0).
+    const prompt = before !== "" && g.logprobs !== undefined ? promptLogprobs(g.prompt, g.logprobs.top) : undefined;
+    const choices = g.choices.map((choice) => {
+      const text = g.body["max_tokens"] === 0 ? "" : choice.text;
+      return {
+        index: choice.index,
+        text: before + text,
+        logprobs: completionLogprobs(g, before + text, 0, undefined, before !== ""),
+        finish_reason: choice.finish,
+        stop_reason: choice.stopReason,
+        token_ids: tokenIds(g, text),
+        prompt_logprobs: prompt ?? promptProbabilities(g),
+        prompt_token_ids: promptIds(g),
+        routed_experts: null,
+      };
+    });
     return {
       ...head(g, "text_completion"),
       choices,
       service_tier: null,
       system_fingerprint: FINGERPRINT,
-      usage: wholeUsage(g, told.use),
+      usage: completionUsage(g, told),
       kv_transfer_params: told.transfer ?? null,
+      ec_transfer_params: null,
+      metrics: null,
     };
   },
   delta(g, choice, at, last, told) {
-    const ends = last && choice.finish === "length";
-    const text = at === 0 ? (g.echo ?? "") + choice.text[at] : choice.text[at]!;
-    return completionChunk(g, choice, { text, at }, ends ? choice.finish : null, told);
+    const ends = last && endsWithText(choice);
+    // An echoed prompt comes in one chunk with the first token.
+    const before = at === 0 ? (g.echo ?? "") : "";
+    const whole = (g.echo ?? "") + choice.text;
+    const from = before === "" ? whole.length - choice.text.length + at : 0;
+    return completionChunk(
+      g,
+      choice,
+      {
+        text: before + choice.text[at],
+        promptIds: before === "" ? (at === 0 ? promptIds(g) : null) : g.prompt,
+        logprobs: completionLogprobs(g, whole, from, whole.length - choice.text.length + at + 1, before !== ""),
+      },
+      ends ? choice.finish : null,
+      told,
+    );
   },
   close: (g, choice, told) =>
-    choice.finish === "length" ? undefined : completionChunk(g, choice, { text: "" }, choice.finish, told),
-  usage: (g, told) => ({ ...head(g, "text_completion"), choices: [], usage: streamUsage(g, told) }),
+    endsWithText(choice)
+      ? undefined
+      : completionChunk(g, choice, { text: "", promptIds: null, logprobs: null }, choice.finish, told),
+  usage: (g, told) => ({
+    ...head(g, "text_completion"),
+    choices: [],
+    usage: streamCompletionUsage(g, told),
+    system_fingerprint: FINGERPRINT,
+  }),
 });
+
+/** Completions do not tell what they added to the cache. */
+function completionUsage(g: Generation, { use }: Told): object {
+  const details = { cached_tokens: use.cachedTokens, created_cache_tokens: null, multimodal_tokens: null };
+  return { ...wholeUsage(g, use), prompt_tokens_details: g.reportsCachedTokens ? details : null };
+}
+
+function streamCompletionUsage(g: Generation, told: Told): object {
+  const details = { prompt_tokens_details: { cached_tokens: told.use.cachedTokens } };
+  return { ...streamUsage(g, told), ...(g.reportsCachedTokens ? details : {}) };
+}
 
 function completionChunk(
   g: Generation,
   choice: Choice,
-  part: { readonly text: string; readonly at?: number },
+  part: { readonly text: string; readonly promptIds: readonly number[] | null; readonly logprobs: object | null },
   finish: string | null,
   told: Told,
 ): object {
-  const { text, at } = part;
   const chunk = {
     index: choice.index,
-    text,
-    logprobs: at === undefined ? null : completionLogprobs(g, choice.text, at, at + 1),
+    text: part.text,
+    logprobs: part.logprobs,
     finish_reason: finish,
     stop_reason: finish === "stop" ? choice.stopReason : null,
-    token_ids: tokenIds(g, text),
+    prompt_token_ids: part.promptIds,
+    token_ids: tokenIds(g, part.text),
   };
-  return { ...head(g, "text_completion"), choices: [chunk], ...usageSoFar(g, told) };
+  return {
+    ...head(g, "text_completion"),
+    choices: [chunk],
+    ...fingerprint(g, finish !== null),
+    ...usageSoFar(g, told),
+  };
 }
 
 /** `/v1/models` */
@@ -219,9 +281,26 @@ export function vllmModels(options: SimOptions, created: number): object {
     root: options.modelPath,
     parent: null,
     max_model_len: options.maxModelTokens,
-    permission: [],
+    permission: [permission(id, created)],
   }));
   return { object: "list", data };
+}
+
+function permission(model: string, created: number): object {
+  return {
+    id: `modelperm-${Buffer.from(model).toString("hex").slice(0, 16).padEnd(16, "0")}`,
+    object: "model_permission",
+    created,
+    allow_create_engine: false,
+    allow_sampling: true,
+    allow_logprobs: true,
+    allow_search_indices: false,
+    allow_view: true,
+    allow_fine_tuning: false,
+    organization: "*",
+    group: null,
+    is_blocking: false,
+  };
 }
 
 /** `/kv_event_sources`: keyed by data-parallel rank; empty when events are off. */
