@@ -10,6 +10,7 @@ import { createRouter } from "../src/router/create-router.ts";
 import { watchEngines } from "../src/router/engine-watch.ts";
 import { createModelTemplates } from "../src/router/model-templates.ts";
 import { PROFILES } from "../src/sim/model/profile.ts";
+import { seededDice } from "../src/sim/replay/dice.ts";
 import { openTrace } from "../src/sim/replay/read-trace.ts";
 import { runReplay } from "../src/sim/replay/run-replay.ts";
 import { Sample } from "../src/sim/replay/sample.ts";
@@ -30,8 +31,10 @@ const SCALE = 512 / BLOCK;
 const BLOCKS = 600;
 /** Engines this much slower than the default profile: timers that are late by some ms then do not matter. */
 const SLOWER = 5;
-/** Arrivals this much slower than the trace's. */
-const SPEED = 0.7;
+/** Chats with so many turns among the first requests of the trace: what routers differ in is the prefixes that they share. */
+const TURNS = 4;
+const LOOKED_AT = 4000;
+const RATE_PER_S = 2.5;
 const REQUESTS = 200;
 
 interface LiveOptions {
@@ -81,18 +84,24 @@ export async function run(options: LiveOptions): Promise<BenchResult> {
   return result;
 }
 
-/** Requests of the trace, made smaller. Those that share one of its 3 s stamps are spread over that time. */
+/** Chats of the trace that have several turns, made smaller, at random times. */
 async function slice(file: string, count: number): Promise<readonly TraceRequest[]> {
-  const trace = await openTrace({ file, limit: count, repeat: 1, speed: SPEED, prefixShare: 0, seed: 1 });
+  const trace = await openTrace({ file, limit: LOOKED_AT, repeat: 1, speed: 1, prefixShare: 0, seed: 1 });
   const all: TraceRequest[] = [];
   for await (const batch of trace.requests()) all.push(...batch);
-  const spread = 3000 / SPEED;
-  return all.map((request, i) => {
-    const first = all.findIndex(({ at }) => at === request.at);
-    const same = all.filter(({ at }) => at === request.at).length;
+  const turns = new Map<number, number>();
+  const chatOf = ({ blocks }: TraceRequest): number => blocks[1] ?? -1;
+  for (const request of all) turns.set(chatOf(request), (turns.get(chatOf(request)) ?? 0) + 1);
+  const chosen = all
+    .filter((request) => request.blocks.length > 1 && turns.get(chatOf(request))! >= TURNS)
+    .slice(0, count);
+  const roll = seededDice(1);
+  let at = 0;
+  return chosen.map((request) => {
+    at += (-Math.log(1 - roll()) / RATE_PER_S) * 1000;
     const promptTokens = Math.max(1, Math.round(request.promptTokens / SCALE));
     return {
-      at: request.at + (spread * (i - first)) / same,
+      at,
       promptTokens,
       outputTokens: Math.max(1, Math.round(request.outputTokens / SCALE)),
       blocks: request.blocks.slice(0, Math.ceil(promptTokens / BLOCK)),

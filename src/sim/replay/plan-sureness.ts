@@ -64,16 +64,23 @@ async function firstBreak(
       holdsAt = failsAt;
       continue;
     }
-    return { holdsAt, failsAt, goal: first, reachedMs: reached(first, figures), reason: reasonOf(base, figures) };
+    return {
+      holdsAt,
+      failsAt,
+      goal: first,
+      reachedMs: reached(first, figures),
+      reason: reasonOf(first, base, figures),
+    };
   }
   return undefined;
 }
 
-/** The part of the time that grew most. */
-function reasonOf(before: ReplayFigures, after: ReplayFigures): string {
-  const grown = Object.entries(after.meanTimeMs).map(
-    ([part, ms]) => [part, ms - before.meanTimeMs[part as keyof typeof before.meanTimeMs]] as const,
-  );
+/** The part that grew most, of the time that the goal is about. */
+function reasonOf({ measure }: Goal, before: ReplayFigures, after: ReplayFigures): string {
+  const counts = (part: string): boolean => measure === "e2e" || (part === "decode") === (measure === "itl");
+  const grown = Object.entries(after.meanTimeMs)
+    .filter(([part]) => counts(part))
+    .map(([part, ms]) => [part, ms - before.meanTimeMs[part as keyof typeof before.meanTimeMs]] as const);
   const [part] = grown.reduce((a, b) => (b[1] > a[1] ? b : a));
   const full = after.preemptions > before.preemptions + after.requests / 100;
   if (full) return "the KV memory of the engines is full: running answers are put back into the queue";
