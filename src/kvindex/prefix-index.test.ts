@@ -155,6 +155,11 @@ class Subject {
     }
   }
 
+  /** Give the names of an operation that is not done. */
+  skip(op: Op): void {
+    if (op.op === "store") this.#blocks(op);
+  }
+
   /** Another index, empty, that goes on from here with the same names. */
   successor(index: PrefixIndex): Subject {
     const next = new Subject(index);
@@ -213,26 +218,41 @@ describe("createPrefixIndex()", () => {
   });
 
   it("save() gives what is held at the end, with the events since applied over it", () => {
-    const ops = fc.array(op, { maxLength: 60, size: "max" });
+    // A name says what it stands for, as engines' do: one that moves to another place takes what comes again elsewhere.
+    const named = op.map((one): Op => {
+      if (one.op !== "store") return one;
+      return {
+        ...one,
+        root: "",
+        chain: one.chain.map(([how, text]) => [typeof how === "number" ? "first" : how, text]),
+      };
+    });
+    const ops = fc.array(named, { maxLength: 60, size: "max" });
     fc.assert(
       fc.property(ops, ops, fc.nat(5), (before, since, pace) => {
         const index = createPrefixIndex({ capBytes: 64 << 20, seed: 1 });
         const subject = new Subject(index);
-        for (const one of before) subject.apply(one);
+        // A mark that is inherited is not always when events come again: what was above may have been stored anew meanwhile.
+        for (const one of before) if (one.op !== "count") subject.apply(one);
         const successor = subject.successor(createPrefixIndex({ capBytes: 64 << 20, seed: 1 }));
         // Only what events say comes again.
         const events = since.filter(({ op }) => op === "store" || op === "remove" || op === "clear");
         const save = index.save(subject.slots[0]!)[Symbol.iterator]();
         const chunks: Uint8Array[] = [];
+        const refused = new Set<Op>();
         for (const [i, one] of events.entries()) {
-          subject.apply(one);
+          // What was refused for want of its parent does not come again: it may be there in what was saved.
+          if (subject.apply(one) === false) refused.add(one);
           if (pace === 0 || i % pace > 0) continue;
           const next = save.next();
           if (next.done !== true) chunks.push(next.value);
         }
         for (let next = save.next(); next.done !== true; next = save.next()) chunks.push(next.value);
         for (const chunk of chunks) expect(successor.index.load(successor.slots[0]!, chunk)).toBe(true);
-        for (const one of events) successor.apply(one);
+        for (const one of events) {
+          if (refused.has(one)) successor.skip(one);
+          else successor.apply(one);
+        }
         for (const prompt of PROMPTS) {
           for (const root of ["", "salt"]) {
             const of = (index: PrefixIndex) => index.match(root, prompt).filter(({ worker }) => worker === "w0");

@@ -143,7 +143,8 @@ export interface PrefixIndex {
   /**
    * All that a worker holds, blocks and history, in chunks of at most 256 KiB for `load()` of an index with the same seed.
    * Chunks may be taken one by one with other calls in between: each is true when it is made, and what is held from the call to
-   * the end is in one of them. So events from the call on, applied over the loaded chunks, give what is held at the end.
+   * the end is in one of them. So events from the call on, applied over the loaded chunks, give what is held at the end. Marks
+   * of `setCounted()` are as they were when a chunk was made; what inherits them is told again with the events.
    * A chunk may be empty of blocks: it gives the caller a pause.
    */
   save(slot: WorkerSlot): Iterable<Uint8Array>;

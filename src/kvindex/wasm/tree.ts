@@ -1,6 +1,7 @@
 import { FREE_ROOTS, FRONTS, grow, ROOTS, RUNS, setWord, word } from "./areas";
 import { BY_KEY } from "./buckets";
 import { alloc, allocZeroed, free, isInUse } from "./heap";
+import { joinWithChild } from "./join";
 import {
   BLOCK_BYTES,
   BLOCK_HASH,
@@ -268,6 +269,25 @@ export function split(run: u32, at: u32): u32 {
   return front;
 }
 
+/** Undo a split: the run's only child, which lies behind its `length` blocks, takes them and its place. Covers are done. */
+export function bequeath(run: u32, child: u32, length: u32): void {
+  const blocks = load<u32>(run, RUN_BLOCKS);
+  const parent = load<u32>(run, RUN_PARENT);
+  const cut = load<u32>(child, RUN_BLOCKS);
+  if (find(children, keyOf(run, cut)) === child) eraseFound(children);
+  if (find(children, keyOf(parent, blocks)) === run) setFound(child);
+  if (load<u32>(parent, RUN_CHILD) === run) store<u32>(parent, child, RUN_CHILD);
+  uncountLength(run, load<u32>(cut, BLOCK_BYTES));
+  for (let place = blocks; place < cut; place += UNIT) store<u32>(place, child, BLOCK_RUN);
+  store<u32>(child, blocks, RUN_BLOCKS);
+  store<u32>(child, load<u32>(child, RUN_LENGTH) + length, RUN_LENGTH);
+  store<u32>(child, load<u32>(child, RUN_ROOM) + length, RUN_ROOM);
+  store<u32>(child, parent, RUN_PARENT);
+  freeRecord(run);
+  // A save may have passed the child already. Without room it is not told, which costs it these blocks.
+  if (keepsFronts && grow(FRONTS, 4 * (fronts + 1))) setWord(FRONTS, fronts++, blocks);
+}
+
 /** From now on remember what splits make, or forget it. */
 export function keepFronts(on: bool): void {
   keepsFronts = on;
@@ -318,7 +338,7 @@ export function dropCover(run: u32, index: u32): void {
 
 /**
  * After covers or children went: let go of what nobody holds. A run without children ends with the last block that is
- * covered; one that is empty goes, and so may its parents.
+ * covered; one that is empty goes, and so may its parents. A run that has one child left may be joined with it.
  */
 export function trim(run: u32): void {
   while (load<u32>(run, RUN_CHILDREN) === 0) {
@@ -344,6 +364,7 @@ export function trim(run: u32): void {
     freeRecord(run);
     run = parent;
   }
+  joinWithChild(run);
 }
 
 /** Take a run without children out of the tree. It keeps its blocks until `bury()`, for names still lead to them. */
