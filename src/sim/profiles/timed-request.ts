@@ -20,10 +20,14 @@ interface Usage {
 }
 
 /**
- * Ask for so many tokens, streamed, and note when they come.
+ * Ask for so many tokens, streamed, and note when they come. The prompt is text or token ids.
  * @throws CgnError UPSTREAM_FAILED when the engine does not answer with a stream, or its stream ends with an error
  */
-export async function timedRequest(engine: MeasuredEngine, prompt: string, maxTokens: number): Promise<TimedAnswer> {
+export async function timedRequest(
+  engine: MeasuredEngine,
+  prompt: string | readonly number[],
+  maxTokens: number,
+): Promise<TimedAnswer> {
   const sentAt = engine.clock.now();
   const res = await send(engine, {
     model: engine.model,
