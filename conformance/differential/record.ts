@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { gunzipSync } from "node:zlib";
 import type { Case } from "./case.ts";
 
 /** What came back for a case. */
@@ -39,4 +41,10 @@ async function ask(url: string, { name, method, path, body, headers }: Case): Pr
   } catch (e) {
     return { name, status: 0, type: "", text: e instanceof Error ? e.message : String(e) };
   }
+}
+
+/** Read what `record` wrote. */
+export function readRecorded(file: string | URL): readonly Recorded[] {
+  const lines = gunzipSync(readFileSync(file)).toString("utf8").trim().split("\n");
+  return lines.map((line) => JSON.parse(line) as Recorded);
 }

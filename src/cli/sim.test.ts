@@ -48,7 +48,11 @@ describe("cgn sim in a process of its own", () => {
     const { child, exit } = launch("sim-vllm.mjs", argv);
     expect(await ready(`http://127.0.0.1:${port}`)).toBe(true);
     const body = JSON.stringify({ model: "sim", messages: [{ role: "user", content: "hi" }], max_tokens: 4 });
-    const res = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, { method: "POST", body });
+    const res = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body,
+    });
     expect(await res.json()).toMatchObject({ usage: { completion_tokens: 4 } });
     child.kill("SIGTERM");
     expect(await exit).toMatchObject({ code: 0 });

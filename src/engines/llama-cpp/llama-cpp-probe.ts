@@ -1,6 +1,15 @@
 import type { KvSource } from "../../core/worker.ts";
 import type { EngineLoad, EngineProbe, ProbeReply, ToldTemplate } from "../engine.ts";
-import { countOf, fieldsOf, metricSum, metricTotal, readJson, readModelList, textOf } from "../probe-text.ts";
+import {
+  countOf,
+  fieldsOf,
+  metricSum,
+  metricTotal,
+  readJson,
+  readModelList,
+  readSimulatedTokenizer,
+  textOf,
+} from "../probe-text.ts";
 import { AUTOMATIC_SLOTS } from "./llama-cpp-launch.ts";
 import { llamaHistory } from "./llama-cpp-slots.ts";
 
@@ -18,6 +27,7 @@ export const llamaCppProbe: EngineProbe = {
   apiKey: { flags: ["--api-key", "--api_key"], variables: ["LLAMA_API_KEY"] },
   kvSources: { path: "/props", parse: parseHistory },
   version: { path: "/props", parse: parseVersion },
+  tokenizer: { path: "/props", parse: readSimulatedTokenizer },
 };
 
 /** 404 on `/health` is llama_cpp.server, which listens only once its model is loaded. */
