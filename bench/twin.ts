@@ -7,8 +7,8 @@ import { type BenchResult, figure, machine, printResult } from "./result.ts";
 
 const DEFAULT_OPS = 1_000_000;
 /** Operations until both indexes are made anew, with another seed and another mix. */
-const LIFE = 20_000;
-const MAX_WORKERS = 40;
+const LIFE = 5_000;
+const MAX_WORKERS = 34;
 const TIERS: readonly Tier[] = ["device", "host", "disk", "shared"];
 const ROOTS = ["", "", "", "salt", "lora"];
 const encoder = new TextEncoder();

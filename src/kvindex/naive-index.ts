@@ -55,7 +55,11 @@ function isBetter(a: Depth, b: Depth): boolean {
   return a.tier < b.tier;
 }
 
-const latin1 = (bytes: Uint8Array): string => Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+function latin1(bytes: Uint8Array): string {
+  let text = "";
+  for (let i = 0; i < bytes.length; i++) text += String.fromCharCode(bytes[i]!);
+  return text;
+}
 const LANES = TIERS.flatMap((_, tier) => [2 * tier, 2 * tier + 1]);
 /** Whether a hold counts for a match; of the lanes, every second does not. */
 const isCounting = ({ names, hidden }: Held, lane: number): boolean => lane % 2 === 0 && names > 0 && !hidden;
@@ -248,8 +252,9 @@ class NaiveIndex implements PrefixIndex {
   match(root: string, prompt: Uint8Array, out: PrefixMatch[] = []): PrefixMatch[] {
     this.#lookups++;
     out.length = 0;
+    const text = latin1(prompt);
     for (const [slot, worker] of this.#workers) {
-      const best = this.#longest(slot, this.#roots.get(root), latin1(prompt), 0);
+      const best = this.#longest(slot, this.#roots.get(root), text, 0);
       if (best.blocks > 0) {
         const tokens = best.blocks * worker.blockTokens;
         const tier = TIERS[best.tier]!;
