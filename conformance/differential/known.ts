@@ -61,6 +61,19 @@ export const KNOWN: readonly Known[] = [
     what: "words",
     why: "pydantic lists every alternative of a union; the simulator names the first of each",
   },
+  {
+    kind: "sglang",
+    cases: [
+      "GET /server_info",
+      "GET /get_server_info",
+      "GET /model_info",
+      "GET /get_model_info",
+      "GET /v1/loads",
+      "GET /metrics",
+    ],
+    what: "body",
+    why: "of hundreds of settings and figures those that a control plane reads; `simulated` tells which vocabulary it has",
+  },
 ];
 
 /** Why a difference is as it is; undefined when it should not be. */

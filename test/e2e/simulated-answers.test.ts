@@ -97,6 +97,12 @@ describe("an outside client can't tell a simulated engine from", () => {
     expect(await unexplained("vllm", real)).toEqual([]);
   });
 
+  it("the recorded SGLang", { timeout: 60_000 }, async () => {
+    const real = recorded("sglang");
+    expect(real.length).toBeGreaterThan(70);
+    expect(await unexplained("sglang", real)).toEqual([]);
+  });
+
   it.skipIf(!HERE)("a llama-server that runs beside it", { timeout: 120_000 }, async () => {
     const engine = await ensureRealEngine(cacheDir(process.env), process.env, new AbortController().signal);
     const port = await freePort();

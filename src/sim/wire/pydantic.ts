@@ -133,8 +133,18 @@ export function vllmFindings(findings: readonly Finding[]): string {
   return `${findings.length} validation error${findings.length === 1 ? "" : "s"}:\n${lines.join("\n")}`;
 }
 
+/** A Python value that has no JSON: its `repr`. */
+export class PythonText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 /** Python's `repr` of a JSON value. */
 export function pythonRepr(value: unknown): string {
+  if (value instanceof PythonText) return value.text;
   if (value === null || value === undefined) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
   if (typeof value === "string") return quoted(value);
@@ -153,6 +163,6 @@ export function sglangFindings(findings: readonly Finding[], path: string): stri
     return `{'type': '${type}', 'loc': (${place}${loc.length === 1 ? "," : ""}), 'msg': ${quoted(msg)}, 'input': ${pythonRepr(input)}${more}}`;
   });
   const head = `${findings.length} validation error${findings.length === 1 ? "" : "s"}:\n${shown.map((one) => `  ${one}`).join("\n")}`;
-  const route = path.replaceAll("/", "_").replace(/^_v1/, "openai_v1");
+  const route = `openai_v1_${path.replace(/^\/(v1\/)?/, "").replaceAll("/", "_")}`;
   return `${head}\n\n  File "sglang/srt/entrypoints/http_server.py", line 1870, in ${route}\n    POST ${path} [${shown.join(", ")}]`;
 }

@@ -220,3 +220,11 @@ export function sglangLoads(options: SimOptions, model: EngineModel, epochMs: nu
     ],
   };
 }
+
+/** `/api/tags`, as Ollama lists its models. */
+export function ollamaTags(options: SimOptions, epochMs: number): object {
+  const [name] = options.models;
+  const modified_at = new Date(epochMs).toISOString();
+  const details = { format: "sglang", family: name, parameter_size: "unknown" };
+  return { models: [{ name, model: name, modified_at, size: 0, digest: `sha256:sglang${"0".repeat(58)}`, details }] };
+}

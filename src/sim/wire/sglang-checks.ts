@@ -1,6 +1,7 @@
-import { checkTypes, coerced, type FieldType, type Finding, missing, sglangFindings } from "./pydantic.ts";
+import { checkTypes, coerced, type FieldType, type Finding, missing, PythonText, sglangFindings } from "./pydantic.ts";
 import type { Answer } from "./routes.ts";
 import { sglangError } from "./sglang-bodies.ts";
+import type { TokenizeWording } from "./tokenize-routes.ts";
 
 type Body = Readonly<Record<string, unknown>>;
 
@@ -62,6 +63,41 @@ export function sglangBroken(text: string, path: string): Answer {
   };
   return sglangMalformed([finding], path);
 }
+
+const ONE_OF = "Exactly one of 'prompt' or 'messages' must be provided.";
+
+/** What its tokenizer routes refuse. */
+export const SGLANG_TOKENIZE: TokenizeWording = {
+  malformed: sglangMalformed,
+  broken: sglangBroken,
+  noPrompt(body) {
+    const { prompt } = body;
+    const loc = ["body", "prompt"];
+    if (prompt === undefined) {
+      const ctx = { error: new PythonText(`ValueError("${ONE_OF}")`) };
+      return [{ type: "value_error", loc: ["body"], msg: `Value error, ${ONE_OF}`, input: body, ctx }];
+    }
+    return [
+      { type: "list_type", loc: [...loc, "list[str]"], msg: "Input should be a valid list", input: prompt },
+      { type: "string_type", loc: [...loc, "str"], msg: "Input should be a valid string", input: prompt },
+    ];
+  },
+  noList: (input) =>
+    ["list[int]", "list[list[int]]"].map((each) => ({
+      type: "list_type",
+      loc: ["body", "tokens", each],
+      msg: "Input should be a valid list",
+      input,
+    })),
+  negative: () => ({
+    status: 500,
+    body: sglangError(
+      500,
+      "InternalServerError",
+      "Internal server error during detokenization: number too small to fit in target type",
+    ),
+  }),
+};
 
 /** What SGLang 0.5.23 refuses before it looks at the prompt; else the body with its members as they are meant. */
 export function checkSglang(kind: "chat" | "completion", value: unknown, path: string): Answer | { readonly ok: Body } {

@@ -9,13 +9,19 @@ const named = (event: string, data: object): Frame => ({ event, data: { type: ev
 const stopReason = ({ finish, stopReason: text }: Choice): string =>
   finish === "length" ? "max_tokens" : text === null ? "end_turn" : "stop_sequence";
 
-function anthropicUsage(g: Generation, output: number): object {
-  return { input_tokens: g.prompt.length, output_tokens: output };
+/** Cached tokens are told apart from the rest, where there are any and the engine reports them. */
+function anthropicUsage(g: Generation, { use }: Told, output: number): object {
+  const cached = g.reportsCachedTokens ? use.cachedTokens : 0;
+  return {
+    input_tokens: g.prompt.length - cached,
+    output_tokens: output,
+    ...(cached > 0 ? { cache_read_input_tokens: cached } : {}),
+  };
 }
 
 /** `/v1/messages` */
 export const sglangMessages: AnswerShapes = {
-  whole(g) {
+  whole(g, told) {
     return {
       id: g.id,
       type: "message",
@@ -23,10 +29,10 @@ export const sglangMessages: AnswerShapes = {
       content: [{ type: "text", text: first(g).text }],
       model: g.model,
       stop_reason: stopReason(first(g)),
-      usage: anthropicUsage(g, first(g).text.length),
+      usage: anthropicUsage(g, told, first(g).text.length),
     };
   },
-  first: (g) => [
+  first: (g, _, told) => [
     named("message_start", {
       message: {
         id: g.id,
@@ -34,7 +40,7 @@ export const sglangMessages: AnswerShapes = {
         role: "assistant",
         content: [],
         model: g.model,
-        usage: anthropicUsage(g, 0),
+        usage: anthropicUsage(g, told, 0),
       },
     }),
     named("content_block_start", { index: 0, content_block: { type: "text", text: "" } }),
@@ -42,11 +48,11 @@ export const sglangMessages: AnswerShapes = {
   token: (_, choice, at) => [
     named("content_block_delta", { index: 0, delta: { type: "text_delta", text: choice.text[at] } }),
   ],
-  last: (g, choice) => [
+  last: (_, choice) => [
     named("content_block_stop", { index: 0 }),
     named("message_delta", {
       delta: { stop_reason: stopReason(choice) },
-      usage: anthropicUsage(g, choice.text.length),
+      usage: { output_tokens: choice.text.length },
     }),
     named("message_stop", {}),
   ],

@@ -9,6 +9,7 @@ import {
   type RouteTable,
 } from "./routes.ts";
 import {
+  ollamaTags,
   sglangChat,
   sglangCompletion,
   sglangError,
@@ -17,7 +18,7 @@ import {
   sglangModels,
   sglangServerInfo,
 } from "./sglang-bodies.ts";
-import { checkSglang, sglangBroken, sglangMalformed } from "./sglang-checks.ts";
+import { checkSglang, SGLANG_TOKENIZE, sglangBroken, sglangMalformed } from "./sglang-checks.ts";
 import { sglangGenerate, sglangMessages, sglangResponses } from "./sglang-protocols.ts";
 import { detokenizeRoute, tokenizeRoute } from "./tokenize-routes.ts";
 
@@ -49,18 +50,32 @@ const DIALECT: Dialect = {
   newId: (kind, _exchange, engine) => PREFIXES[kind] + engine.deps.newId(),
   check(kind, value, path) {
     const body = (typeof value === "object" && value !== null ? value : {}) as Body;
-    if (kind === "messages") return checkSglang("chat", asMessages(body), path);
+    if (kind === "messages") return checkMessages(body, path);
     if (kind === "responses") return checkSglang("chat", asResponses(body), path);
     return kind === "generate" ? checkGenerate(body) : checkSglang(kind, value, path);
   },
   broken: sglangBroken,
-  refusal: ({ why, message }: Refusal) => ({
-    status: 400,
-    body: sglangError(400, why === "malformed" ? "Bad Request" : "BadRequestError", message),
-  }),
+  refusal({ why, message }: Refusal, kind) {
+    if (kind === "messages") return anthropicError(message);
+    return { status: 400, body: sglangError(400, why === "malformed" ? "Bad Request" : "BadRequestError", message) };
+  },
   failure: (status, message) => ({ status, body: sglangError(status, "InternalServerError", message) }),
   draining: () => ({ status: 503, body: sglangError(503, "ServiceUnavailableError", "The server is shutting down.") }),
 };
+
+const anthropicError = (message: string): Answer => ({
+  status: 400,
+  body: { type: "error", error: { type: "invalid_request_error", message } },
+});
+
+function checkMessages(body: Body, path: string): ReturnType<Dialect["check"]> {
+  for (const name of ["messages", "max_tokens"]) {
+    if (body[name] === undefined) return anthropicError(`${name}: Field required`);
+  }
+  if (Array.isArray(body["messages"]) && body["messages"].length === 0)
+    return anthropicError("Messages cannot be empty.");
+  return checkSglang("chat", asMessages(body), path);
+}
 
 function asMessages({ system, stop_sequences: stop, ...rest }: Body): Body {
   const head = system === undefined ? [] : [{ role: "system", content: system }];
@@ -127,9 +142,8 @@ const flush: Route = (exchange, { loop }) => {
   exchange.sendText(done ? 200 : 400, FLUSHED);
 };
 
-const WORDING = { malformed: sglangMalformed, broken: sglangBroken };
-const tokenize = tokenizeRoute(WORDING, false);
-const detokenize = detokenizeRoute("text", WORDING);
+const tokenize = tokenizeRoute(SGLANG_TOKENIZE, false);
+const detokenize = detokenizeRoute("text", SGLANG_TOKENIZE);
 
 const embeddings: Route = (exchange) => {
   const message =
@@ -141,6 +155,18 @@ const countMessages: Route = async (exchange, { options }) => {
   const ids = chatPrompt(options.kind, asMessages((await exchange.json()) as Body));
   exchange.sendJson(200, { input_tokens: typeof ids === "string" ? 0 : ids.length });
 };
+
+/** `/v1/models/NAME`; any name is served. */
+const oneModel: Route = (exchange, { options, deps }) => {
+  const { data } = sglangModels(options, Math.floor(deps.clock.wall() / 1000)) as { readonly data: readonly object[] };
+  exchange.sendJson(200, data[0]!);
+};
+
+/** SGLang's route of a request. */
+export function sglangRoute(method: string, path: string): Route | undefined {
+  if (method === "GET" && path.startsWith("/v1/models/")) return oneModel;
+  return SGLANG_ROUTES[`${method} ${path}`];
+}
 
 /** SGLang 0.5.23's surface, as far as it is simulated. */
 export const SGLANG_ROUTES: RouteTable = {
@@ -173,4 +199,14 @@ export const SGLANG_ROUTES: RouteTable = {
   "POST /generate": generationRoute("generate", DIALECT),
   "PUT /generate": generationRoute("generate", DIALECT),
   "POST /v1/embeddings": embeddings,
+  "POST /v1/rerank": embeddings,
+  "PUT /v1/rerank": embeddings,
+  "POST /v1/audio/transcriptions": (exchange) => {
+    const { status, body } = sglangMalformed(
+      [{ type: "missing", loc: ["body", "file"], msg: "Field required", input: null }],
+      exchange.path,
+    );
+    exchange.sendJson(status, body);
+  },
+  "GET /api/tags": (exchange, { options, deps }) => exchange.sendJson(200, ollamaTags(options, deps.clock.wall())),
 };

@@ -4,7 +4,7 @@ import { type Exchange, type Manners, makeExchange, SGLANG_MANNERS, UVICORN } fr
 import { failure } from "./llama/llama-errors.ts";
 import { LLAMA_MANNERS, llamaRoute } from "./llama/llama-routes.ts";
 import { type Route, type RouteTable, SIM_ROUTES } from "./routes.ts";
-import { SGLANG_ROUTES } from "./sglang-routes.ts";
+import { SGLANG_ROUTES, sglangRoute } from "./sglang-routes.ts";
 import { type SimDeps, SimEngine } from "./sim-engine.ts";
 import type { SimKind, SimOptions } from "./sim-options.ts";
 import { vllmError } from "./vllm-bodies.ts";
@@ -85,7 +85,7 @@ function fastApi(manners: Manners, routes: RouteTable): Surface {
 
 const SURFACES: Readonly<Record<SimKind, Surface>> = {
   vllm: fastApi(UVICORN, VLLM_ROUTES),
-  sglang: fastApi(SGLANG_MANNERS, SGLANG_ROUTES),
+  sglang: { ...fastApi(SGLANG_MANNERS, SGLANG_ROUTES), route: sglangRoute },
   llama_cpp: {
     manners: LLAMA_MANNERS,
     route: llamaRoute,

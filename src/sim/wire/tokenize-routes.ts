@@ -4,29 +4,27 @@ import { chatPrompt } from "./read-request.ts";
 import type { Answer, Route } from "./routes.ts";
 
 /** How an engine words what these routes refuse. */
-interface Wording {
+export interface TokenizeWording {
   malformed(findings: readonly Finding[], path: string): Answer;
   broken(text: string, path: string): Answer;
+  /** `/tokenize` without a prompt or with one of another type. */
+  noPrompt(body: Fields): readonly Finding[];
+  /** `/detokenize` with something else than a list. */
+  noList(tokens: unknown): readonly Finding[];
+  negative(index: number, token: unknown): Answer;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
 /** `/tokenize`: a prompt or a chat. `tokenTexts`: the answer has the tokens' texts too, or null (vLLM). */
-export function tokenizeRoute(wording: Wording, tokenTexts: boolean): Route {
+export function tokenizeRoute(wording: TokenizeWording, tokenTexts: boolean): Route {
   return async (exchange, engine) => {
     const say = ({ status, body }: Answer): void => exchange.sendJson(status, body);
     const body = await fieldsOf(exchange.text());
     if (body === undefined) return say(wording.broken(await exchange.text(), exchange.path));
     const { prompt = body["text"], messages } = body;
     if (typeof prompt !== "string" && messages === undefined) {
-      const type: Finding = {
-        type: "string_type",
-        loc: ["body", "prompt"],
-        msg: "Input should be a valid string",
-        input: prompt,
-      };
-      const first = prompt === undefined ? missing("prompt", body) : type;
-      return say(wording.malformed([first, missing("messages", body)], exchange.path));
+      return say(wording.malformed(wording.noPrompt(body), exchange.path));
     }
     const ids = typeof prompt === "string" ? encodeText(prompt) : chatPrompt(engine.options.kind, body);
     if (typeof ids === "string") {
@@ -48,24 +46,16 @@ export function tokenizeRoute(wording: Wording, tokenTexts: boolean): Route {
 }
 
 /** `/detokenize` */
-export function detokenizeRoute(key: "prompt" | "text", wording: Wording): Route {
+export function detokenizeRoute(key: "prompt" | "text", wording: TokenizeWording): Route {
   return async (exchange) => {
     const say = ({ status, body }: Answer): void => exchange.sendJson(status, body);
     const body = await fieldsOf(exchange.text());
     if (body === undefined) return say(wording.broken(await exchange.text(), exchange.path));
     const { tokens } = body;
     if (tokens === undefined) return say(wording.malformed([missing("tokens", body)], exchange.path));
-    const loc = ["body", "tokens"];
-    if (!Array.isArray(tokens)) {
-      const finding: Finding = { type: "list_type", loc, msg: "Input should be a valid list", input: tokens };
-      return say(wording.malformed([finding], exchange.path));
-    }
+    if (!Array.isArray(tokens)) return say(wording.malformed(wording.noList(tokens), exchange.path));
     const wrong = tokens.findIndex((id) => typeof id !== "number" || id < 0);
-    if (wrong >= 0) {
-      const msg = "Input should be greater than or equal to 0";
-      const finding = { type: "greater_than_equal", loc: [...loc, wrong], msg, input: tokens[wrong], ctx: { ge: 0 } };
-      return say(wording.malformed([finding], exchange.path));
-    }
+    if (wrong >= 0) return say(wording.negative(wrong, tokens[wrong]));
     exchange.sendJson(200, { [key]: decodeIds(tokens as number[]) });
   };
 }

@@ -1,4 +1,5 @@
 import { checkTypes, coerced, type FieldType, type Finding, missing, vllmFindings } from "./pydantic.ts";
+import type { TokenizeWording } from "./tokenize-routes.ts";
 import { vllmError } from "./vllm-bodies.ts";
 
 type Body = Readonly<Record<string, unknown>>;
@@ -70,6 +71,33 @@ export function brokenJson(text: string): Answer {
     { type: "json_invalid", loc: ["body", text.length], msg: "JSON decode error", input: {}, ctx: { error } },
   ]);
 }
+
+/** What its tokenizer routes refuse. */
+export const VLLM_TOKENIZE: TokenizeWording = {
+  malformed,
+  broken: brokenJson,
+  noPrompt(body) {
+    const { prompt } = body;
+    const type: Finding = {
+      type: "string_type",
+      loc: ["body", "prompt"],
+      msg: "Input should be a valid string",
+      input: prompt,
+    };
+    return [prompt === undefined ? missing("prompt", body) : type, missing("messages", body)];
+  },
+  noList: (input) => [{ type: "list_type", loc: ["body", "tokens"], msg: "Input should be a valid list", input }],
+  negative: (index, input) =>
+    malformed([
+      {
+        type: "greater_than_equal",
+        loc: ["body", "tokens", index],
+        msg: "Input should be greater than or equal to 0",
+        input,
+        ctx: { ge: 0 },
+      },
+    ]),
+};
 
 /** What vLLM 0.32.0 refuses before it looks at the prompt; else the body with its members as they are meant. */
 export function checkVllm(kind: "chat" | "completion", value: unknown): Answer | { readonly ok: Body } {

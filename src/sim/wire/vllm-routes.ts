@@ -11,7 +11,7 @@ import {
 } from "./routes.ts";
 import { detokenizeRoute, tokenizeRoute } from "./tokenize-routes.ts";
 import { vllmChat, vllmCompletion, vllmError, vllmEventSources, vllmModels } from "./vllm-bodies.ts";
-import { brokenJson, checkVllm, malformed } from "./vllm-checks.ts";
+import { brokenJson, checkVllm, malformed, VLLM_TOKENIZE } from "./vllm-checks.ts";
 import { vllmMessages, vllmResponses } from "./vllm-protocols.ts";
 
 type Body = Readonly<Record<string, unknown>>;
@@ -168,8 +168,8 @@ export const VLLM_ROUTES: RouteTable = {
   "POST /wake_up": devOnly(wakeRoute),
   "GET /is_sleeping": devOnly((exchange, { sleep }) => exchange.sendJson(200, { is_sleeping: sleep.isAsleep })),
   "POST /collective_rpc": devOnly(rpcRoute),
-  "POST /tokenize": tokenizeRoute({ malformed, broken: brokenJson }, true),
-  "POST /detokenize": detokenizeRoute("prompt", { malformed, broken: brokenJson }),
+  "POST /tokenize": tokenizeRoute(VLLM_TOKENIZE, true),
+  "POST /detokenize": detokenizeRoute("prompt", VLLM_TOKENIZE),
   "GET /load": (exchange, { active }) => exchange.sendJson(200, { server_load: active.size }),
   ...Object.fromEntries(
     ["/v1/chat/completions/render", "/v1/completions/render", "/v1/messages/render", "/inference/v1/generate"].map(
