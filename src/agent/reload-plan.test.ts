@@ -67,6 +67,15 @@ describe("planReload()", () => {
     ]);
   });
 
+  // A secret in one word with its flag was told as it is.
+  it("tells no secret that is written as --flag=value", () => {
+    const old = running("n/m1", settings(1, ["--api-key=old", "--max-model-len=1"]));
+    expect(plan([old], [settings(1, ["--api-key=new", "--max-model-len=2"])]).replaced[0]?.changes).toEqual([
+      "--api-key",
+      "--max-model-len 1 → 2",
+    ]);
+  });
+
   it("takes more engines on the host, another place in the file and another node name for no change", () => {
     const old = running("n/m1", settings(1));
     const moved = settings(1, [], {

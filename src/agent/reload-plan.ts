@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { AgentSettings, EngineSettings } from "../config/settings.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
+import { isSecretName } from "../core/secret-names.ts";
 import type { Engine } from "../engines/engine.ts";
 import { describeWorker, workerIds } from "./engine-worker.ts";
 import type { AgentEngine } from "./managed-engine.ts";
@@ -112,16 +113,15 @@ function changesBetween(old: AgentEngine, next: Omit<WantedEngine, "id">): strin
   return changes.length > 0 ? changes : keyChanges("", told(old), told(next));
 }
 
-/** Flags whose values are nobody's business. */
-const SECRET = /key|token|secret|password/i;
-
 /** `--max-model-len 4096 → 8192`, `+ --enforce-eager`, `- --x`. */
 function wordChanges(before: readonly string[], after: readonly string[]): string[] {
   const pairs = (argv: readonly string[]): Map<string, string> => {
     const found = new Map<string, string>();
     argv.forEach((word, n) => {
-      const value = argv[n + 1];
-      if (word.startsWith("-")) found.set(word, value === undefined || value.startsWith("-") ? "" : value);
+      if (!word.startsWith("-")) return;
+      const [flag = word, ...own] = word.split("=");
+      const next = argv[n + 1] ?? "";
+      found.set(flag, own.length > 0 ? own.join("=") : next.startsWith("-") ? "" : next);
     });
     return found;
   };
@@ -129,7 +129,7 @@ function wordChanges(before: readonly string[], after: readonly string[]): strin
   const changes = [...new Set([...old.keys(), ...next.keys()])].flatMap((flag) => {
     const [was, is] = [old.get(flag), next.get(flag)];
     if (was === is) return [];
-    if (SECRET.test(flag)) return [flag];
+    if (isSecretName(flag)) return [flag];
     if (was === undefined) return [`+ ${flag} ${is}`.trimEnd()];
     return is === undefined ? [`- ${flag} ${was}`.trimEnd()] : [`${flag} ${was} → ${is}`];
   });

@@ -96,6 +96,30 @@ describe("renderCommand", () => {
       expect(out).toContain("--enforce-eager");
     }
   });
+
+  // Secrets of [engine].env were printed by every format, and only those of flags hidden.
+  it.each(["json", "shell", "systemd", "compose", "k8s"])(
+    "renderCommand() never prints a variable that is secret by its name, as %s",
+    async (format) => {
+      const env =
+        '[engine.env]\nHF_TOKEN = "k-one"\nMY_API_KEY = "k-two"\nDB_PASSWORD = "k-three"\n' +
+        'LMCACHE_REMOTE_URL = "redis://:k-four@db:1"\nTOKENIZERS_PARALLELISM = "plain-five"\n';
+      for (const kvOffload of ["none", "lmcache"]) {
+        const { out, thrown } = await render({ config: config(VLLM + env), kvOffload, format, explain: true });
+        expect(thrown).toBeUndefined();
+        expect(out).not.toMatch(/k-one|k-two|k-three|k-four/);
+        expect(out).toContain("HF_TOKEN");
+        expect(out).toContain("plain-five");
+      }
+    },
+  );
+
+  it("renderCommand() never prints one in a difference", async () => {
+    const env = '[engine.env]\nHF_TOKEN = "k-one"\n';
+    const { out } = await render({ config: config(VLLM + env), diff: "kv_offload=none,lmcache", format: "shell" });
+    expect(out).toContain("HF_TOKEN");
+    expect(out).not.toContain("k-one");
+  });
 });
 
 describe("recipes", () => {

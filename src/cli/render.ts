@@ -12,7 +12,7 @@ import { emitFiles } from "./formats/write-files.ts";
 import { loadForLaunch, PICK_OPTIONS } from "./load-config.ts";
 import { renderDiff } from "./render-diff.ts";
 import { requireEngines } from "./require-engines.ts";
-import { hideSecrets, shellWord } from "./shell-words.ts";
+import { hideSecrets, hideVariables, shellWord } from "./shell-words.ts";
 
 /** `cgn render`: what would be started, without starting it. */
 export const renderCommand: Command = {
@@ -111,12 +111,12 @@ export function planJson(plan: LaunchPlan, explain: boolean): object {
     model: plan.model,
     url: plan.url,
     argv: hideSecrets(plan.argv),
-    env: plan.env,
+    env: hideVariables(plan.env),
     files: plan.files,
     ports: plan.ports,
     ready: plan.ready,
     stop: plan.stop,
-    sidecars: plan.sidecars.map((s) => ({ ...s, argv: hideSecrets(s.argv) })),
+    sidecars: plan.sidecars.map((s) => ({ ...s, argv: hideSecrets(s.argv), env: hideVariables(s.env) })),
     requires: plan.requires,
     warnings: plan.warnings,
     ...(explain ? { reasons: plan.reasons } : {}),
@@ -146,7 +146,7 @@ function printShell(plan: LaunchPlan, index: number, explain: boolean, cli: CliC
 function commandText(argv: readonly string[], env: LaunchPlan["env"]): string {
   const lines: string[] = [];
   const comments: string[] = [];
-  for (const [name, value] of Object.entries(env)) {
+  for (const [name, value] of Object.entries(hideVariables(env))) {
     if (typeof value === "string") lines.push(`${name}=${shellWord(value)}`);
     else comments.push(`# ${name} is read from ${value.secretFrom} when it starts`);
   }

@@ -27,6 +27,16 @@ describe("hideSecrets()", () => {
       "--hf-token",
       "<secret>",
     ]);
+    // `env HF_TOKEN=x vllm` of a command template was printed.
+    expect(hideSecrets(["env", "HF_TOKEN=t", "A=b", "run", "--env=DB_PASSWORD=p", "-e", "X_KEY=k"])).toEqual([
+      "env",
+      "HF_TOKEN=<secret>",
+      "A=b",
+      "run",
+      "--env=DB_PASSWORD=<secret>",
+      "-e",
+      "X_KEY=<secret>",
+    ]);
     expect(hideSecrets(["--max-num-batched-tokens", "5"])).toEqual(["--max-num-batched-tokens", "5"]);
   });
 });

@@ -33,6 +33,28 @@ describe("explainConfig()", () => {
 });
 
 describe("maskSecrets()", () => {
+  // Only the word behind a flag was hidden: variables, second values and commands in one text were shown.
+  it("maskSecrets() hides variables by name, each value of a flag, and both within a command", () => {
+    expect(maskSecrets({ HF_TOKEN: "t", TOKENIZERS_PARALLELISM: "x", api: { secret_from: "env:A" } })).toEqual({
+      HF_TOKEN: "***",
+      TOKENIZERS_PARALLELISM: "x",
+      api: { secret_from: "env:A" },
+    });
+    expect(maskSecrets(["--api-key", "a", "b", "--port", "1", "env", "DB_PASSWORD=c d", "A=b"])).toEqual([
+      "--api-key",
+      "***",
+      "***",
+      "--port",
+      "1",
+      "env",
+      "DB_PASSWORD=***",
+      "A=b",
+    ]);
+    expect(maskSecrets("env HF_TOKEN=t vllm serve --api-key k --max-num-batched-tokens 8 --hf-token=u")).toBe(
+      "env HF_TOKEN=*** vllm serve --api-key *** --max-num-batched-tokens 8 --hf-token=***",
+    );
+  });
+
   it("maskSecrets() hides passwords of URLs and what follows key flags", () => {
     expect(maskSecrets(["--api-key", "k", "--hf-token=t", "x", "http://u:p@h/"])).toEqual([
       "--api-key",

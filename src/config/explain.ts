@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { isSecretName } from "../core/secret-names.ts";
 import { configSchema } from "./config-schema.ts";
 import { formatKeyPath, type KeyPath } from "./key-path.ts";
 import { isTable } from "./layers.ts";
@@ -60,32 +61,50 @@ function explainLeaf(ctx: LoadContext, schema: z.ZodType, written: unknown, path
   const value = written ?? fallback;
   return {
     key,
-    value: meta.secret && value !== undefined ? MASK : maskSecrets(value),
+    value: (meta.secret && value !== undefined) || isSecretKey(path.at(-1), value) ? MASK : maskSecrets(value),
     origin,
     ...(written === undefined && meta.defaultText !== undefined ? { note: meta.defaultText } : {}),
     ...(meta.unit === undefined ? {} : { unit: meta.unit }),
   };
 }
 
-const SECRET_FLAG = /^--?[\w-]*(api[-_]?key|token|password|secret)$/i;
+/** A text under a name that says secret, as `[engine].env` has them. */
+const isSecretKey = (name: string | number | undefined, value: unknown): boolean =>
+  typeof name === "string" && typeof value === "string" && value !== "" && isSecretName(name);
 
-/** Hide passwords in URLs and what follows flags such as `--api-key`. */
+const isSecretFlag = (word: string): boolean => /^--?[A-Za-z][\w-]*$/.test(word) && isSecretName(word);
+
+/** Hide passwords in URLs, what follows flags such as `--api-key`, and what stands under a name that says secret. */
 export function maskSecrets(value: unknown): unknown {
   if (typeof value === "string") return maskText(value);
   if (Array.isArray(value)) {
-    return value.map((each: unknown, n) => {
-      const before: unknown = value[n - 1];
-      return typeof before === "string" && SECRET_FLAG.test(before) ? MASK : maskSecrets(each);
+    let hiding = false;
+    return value.map((each: unknown) => {
+      const isFlag = typeof each === "string" && /^--?[A-Za-z]/.test(each);
+      if (isFlag) hiding = isSecretFlag(each);
+      return hiding && !isFlag ? MASK : maskSecrets(each);
     });
   }
   if (!isTable(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, maskSecrets(each)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]) => [key, isSecretKey(key, each) ? MASK : maskSecrets(each)]),
+  );
 }
 
+/** One word of a command line, or a whole command as one text. */
 function maskText(text: string): string {
-  const assigned = /^(--?[\w-]+)=/.exec(text);
-  if (assigned !== null && SECRET_FLAG.test(assigned[1]!)) return `${assigned[1]}=${MASK}`;
-  return text.replace(/([a-z][a-z0-9+.-]*:\/\/)[^@/\s]+@/gi, `$1${MASK}@`);
+  const [, head = "", name = ""] = /^((?:--?[\w-]+=)?(-{0,2}[A-Za-z_][\w-]*)=)./.exec(text) ?? [];
+  const flag = head.slice(0, head.indexOf("="));
+  if (isSecretFlag(flag)) return `${flag}=${MASK}`;
+  if (isSecretName(name)) return head + MASK;
+  return text
+    .replace(/(^|\s)(--?[A-Za-z][\w-]*|[A-Za-z_]\w*)(=)(\S+)/g, maskPart)
+    .replace(/(^|\s)(--?[A-Za-z][\w-]*)(\s+)([^-\s]\S*)/g, maskPart)
+    .replace(/([a-z][a-z0-9+.-]*:\/\/)[^@/\s]+@/gi, `$1${MASK}@`);
+}
+
+function maskPart(part: string, before: string, name: string, between: string): string {
+  return isSecretName(name) ? `${before}${name}${between}${MASK}` : part;
 }
 
 /** Print an origin: `default`, `cgn.toml:4`, `CGN__ROUTER__POLICY`, `--set router.policy`. */

@@ -1,5 +1,5 @@
 import type { LaunchPlan } from "../../core/launch-plan.ts";
-import { hideSecrets } from "../shell-words.ts";
+import { hideSecrets, hideVariables } from "../shell-words.ts";
 
 /** What a plan has at one place: a flag with its values, a variable, a file, a process beside it, or a need. */
 export interface PlanItem {
@@ -23,7 +23,7 @@ export function planItems(plan: LaunchPlan): PlanItem[] {
     return { key, text, ...(reason === undefined ? {} : { why: reason }) };
   };
   return [
-    ...Object.entries(plan.env).map(([name, value]) =>
+    ...Object.entries(hideVariables(plan.env)).map(([name, value]) =>
       item(name, `${name}=${typeof value === "string" ? value : `(from ${value.secretFrom})`}`),
     ),
     ...flagGroups(hideSecrets(plan.argv)).map((words) => item(words[0]!, words.join(" "))),

@@ -1,6 +1,7 @@
 import type { EngineSettings } from "../../config/settings.ts";
 import type { EnvValue, LaunchPlan } from "../../core/launch-plan.ts";
-import { HIDDEN, hideSecrets } from "../shell-words.ts";
+import { HIDDEN, isSecretVariable } from "../../core/secret-names.ts";
+import { hideSecrets } from "../shell-words.ts";
 
 /** An engine that is to be written down for another keeper of processes. */
 export interface RenderedEngine {
@@ -45,14 +46,17 @@ export interface Word {
   readonly secret?: string;
 }
 
-/** Take the values of flags that carry secrets (`--api-key K`, `--api-key=K`) out of a command line. */
+/** Take the values of flags and variables that carry secrets (`--api-key K`, `env HF_TOKEN=K`) out of a command line. */
 export function takeSecrets(argv: readonly string[]): Word[] {
   let flag = "";
   return hideSecrets(argv).map((word, n) => {
     if (/^-{1,2}[A-Za-z]/.test(word)) flag = word.split("=")[0]!;
     if (word === argv[n]) return { text: word };
-    const secret = `CGN_${flag.replace(/^-+/, "").replaceAll(/\W/g, "_").toUpperCase()}`;
-    return { text: word.slice(0, -HIDDEN.length), secret };
+    const text = word.slice(0, -HIDDEN.length);
+    // `NAME=value` is called as its variable is, and `--flag value` as the flag.
+    const name = /(\w[\w-]*)=$/.exec(text)?.[1] ?? flag;
+    const secret = `CGN_${name.replace(/^-+/, "").replaceAll(/\W/g, "_").toUpperCase()}`;
+    return { text, secret };
   });
 }
 
@@ -62,13 +66,14 @@ export function secretArguments(argv: readonly string[]): [string, string][] {
   return [...new Set(names)].map((name) => [name, "the engine's extra_args"]);
 }
 
-/** Variables whose value may be written, and those that are secret, by name. */
+/** Variables whose value may be written, and those that are secret (by their name, or as they were written), with where they come from. */
 export function splitEnv(env: LaunchPlan["env"]): { plain: [string, string][]; secret: [string, string][] } {
   const plain: [string, string][] = [];
   const secret: [string, string][] = [];
   for (const [name, value] of Object.entries(env) as [string, EnvValue][]) {
-    if (typeof value === "string") plain.push([name, value]);
-    else secret.push([name, value.secretFrom]);
+    if (typeof value !== "string") secret.push([name, value.secretFrom]);
+    else if (isSecretVariable(name, value)) secret.push([name, "the engine's env"]);
+    else plain.push([name, value]);
   }
   return { plain, secret };
 }
