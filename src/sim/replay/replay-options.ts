@@ -1,6 +1,7 @@
 import type { ScoreWeights } from "../../routing/policies-plain.ts";
 import type { EngineLimits } from "../model/limits.ts";
 import type { EngineProfile } from "../model/profile.ts";
+import type { TraceRequest } from "./trace.ts";
 
 /** An engine that fails at a time and comes back, empty, after another. */
 export interface EngineFailure {
@@ -26,6 +27,14 @@ export interface DisaggregatedFleet {
   readonly colocateBelowTokens: number;
 }
 
+/** What a live router knows its engines and prompts by. */
+export interface LiveNames {
+  /** [engines] worker ids. */
+  readonly engines: readonly string[];
+  /** As `prefixHash()` of the prompt's text. */
+  prefixOf(request: TraceRequest): number;
+}
+
 /** A fleet, how it is routed, and what goes wrong. */
 export interface ReplayOptions {
   readonly policy: string;
@@ -39,6 +48,8 @@ export interface ReplayOptions {
   readonly profile: EngineProfile;
   readonly gpusPerEngine: number;
   readonly seed: number;
+  /** For comparisons with a live fleet: the engines' names and prompts' prefix hashes, by which near ties are decided. */
+  readonly live?: LiveNames | undefined;
   readonly knowledge: "events" | "history";
   /** How long after an engine stored a block the routers know it. */
   readonly knowledgeDelayMs: number;

@@ -88,6 +88,7 @@ export class Replay {
           }),
           knowledge: knowledge[i]!,
           blockTokens: options.limits.blockTokens,
+          live: options.live,
           perEngine: options.admission.maxConcurrentPerEngine,
           remote: view,
           onDevice: this.#mirrors && ((engine, blocks, count) => this.#mirrors![engine]!.onDevice(blocks, count)),

@@ -4,7 +4,11 @@ import { Learning } from "../../routing/learning.ts";
 import { Booking, LoadBook } from "../../routing/load.ts";
 import type { Knowledge } from "./known-blocks.ts";
 import type { RemoteLoads } from "./remote-loads.ts";
+import type { LiveNames } from "./replay-options.ts";
 import type { TraceRequest } from "./trace.ts";
+
+/** What the live router's 256 bytes are, at four bytes a token. */
+const PREFIX_TOKENS = 64;
 
 /** All engines serve one model. */
 const MODEL = "trace";
@@ -29,6 +33,8 @@ export interface VirtualRouterOptions {
   readonly policy: Policy;
   readonly knowledge: Knowledge;
   readonly blockTokens: number;
+  /** Names of a live fleet, where it is compared with one. */
+  readonly live?: LiveNames | undefined;
   /** Requests in flight on one engine, where limited. */
   readonly perEngine: number | undefined;
   /** Of so many leading blocks that an engine holds, those on its device; absent: all, since there are no tiers. */
@@ -49,7 +55,7 @@ export class VirtualRouter {
 
   constructor(options: VirtualRouterOptions) {
     this.#options = options;
-    this.#ids = Array.from({ length: options.engines }, (_, i) => workerId(`engine/${i}`));
+    this.#ids = Array.from({ length: options.engines }, (_, i) => workerId(options.live?.engines[i] ?? `engine/${i}`));
   }
 
   /** Choose among engines and book the place. Undefined: there are none. */
@@ -59,7 +65,12 @@ export class VirtualRouter {
     if (free.length === 0) return undefined;
     const depth = knowledge.match(now, request.blocks);
     const snapshots = free.map((engine) => this.#snapshot(now, engine, request, depth[engine]!));
-    const facts = { model: MODEL, promptTokens: request.promptTokens, exact: true, prefix: prefixOf(request) };
+    const facts = {
+      model: MODEL,
+      promptTokens: request.promptTokens,
+      exact: true,
+      prefix: (this.#options.live ?? this).prefixOf(request),
+    };
     const decision = policy.choose(facts, snapshots);
     const chosen = snapshots[decision.index]!;
     const engine = free[decision.index]!;
@@ -147,9 +158,10 @@ export class VirtualRouter {
       ...(perEngine === undefined ? {} : { capacity: perEngine }),
     };
   }
-}
 
-/** The live router hashes a prompt's first bytes; here its first block stands for them. */
-function prefixOf({ blocks }: TraceRequest): number {
-  return Math.imul((blocks[0] ?? 0) + 1, 0x9e3779b1) >>> 0;
+  /** The live router hashes a prompt's first bytes; a block's key names it with all before it. */
+  prefixOf({ blocks }: TraceRequest): number {
+    const last = Math.min(blocks.length, Math.ceil(PREFIX_TOKENS / this.#options.blockTokens)) - 1;
+    return Math.imul((blocks[last] ?? 0) + 1, 0x9e3779b1) >>> 0;
+  }
 }
