@@ -36,13 +36,17 @@ export function onFailure(policy: "fail" | "recompute", connector: Connector): C
   return { kv_connector, kv_role, kv_load_failure_policy: policy, ...rest };
 }
 
-/** LMCache inside the engine, or the client of an LMCache server. */
-export function lmcache(launch: VllmLaunch): Connector {
+/**
+ * LMCache inside the engine, or the client of an LMCache server.
+ *
+ * @param kvRole - `kv_consumer` reads and never stores
+ */
+export function lmcache(launch: VllmLaunch, kvRole: KvRole = "kv_both"): Connector {
   const { mode, host } = launch.input.options.lmcache;
-  if (mode === "in_process") return { kv_connector: "LMCacheConnectorV1", kv_role: "kv_both" };
+  if (mode === "in_process") return { kv_connector: "LMCacheConnectorV1", kv_role: kvRole };
   return {
     kv_connector: "LMCacheMPConnector",
-    kv_role: "kv_both",
+    kv_role: kvRole,
     // Both always rendered: the default port differs between releases (5555, 9006).
     kv_connector_extra_config: { "lmcache.mp.host": `tcp://${dialHost(host)}`, "lmcache.mp.port": lmcachePort(launch) },
   };

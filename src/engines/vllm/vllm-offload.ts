@@ -100,10 +100,11 @@ function renderNixl(launch: VllmLaunch): Rendered {
 function renderLmcache(launch: VllmLaunch): Rendered {
   const { role } = launch.input;
   if (role === "both") return { connector: lmcache(launch), parts: [lmcachePart(launch)] };
-  const pair = multi(NIXL_ROLE[role], [nixl(launch, NIXL_ROLE[role]), lmcache(launch)]);
-  // Not "recompute" on decode: LMCache then keeps the freed blocks of the failed load as the prompt's KV, and a later request
-  // that gets them back answers with wrong text (vLLM 0.32.0 with LMCache 0.5.6, two engines run).
-  const connector = onFailure("fail", pair);
+  // On decode LMCache only reads. One that stores there goes wrong when a prefill is lost (vLLM 0.32.0 with LMCache 0.5.6, two
+  // engines run): with "recompute" it keeps the failed load's freed blocks as the prompt's KV, and whoever gets them back answers
+  // with wrong text; with "fail" the engine ends.
+  const cache = lmcache(launch, role === "decode" ? "kv_consumer" : "kv_both");
+  const connector = onFailure(ON_FAILURE[role], multi(NIXL_ROLE[role], [nixl(launch, NIXL_ROLE[role]), cache]));
   return { connector, parts: [nixlPart(launch), lmcachePart(launch)] };
 }
 
@@ -147,8 +148,8 @@ const PAIR = "Both sides need the same vLLM version, model string, dtype and blo
 const LMCACHE_PAIR =
   'With wrapper = "pd_connector" the prefill side is PdConnector[LMCacheConnectorV1, NixlConnector] of the kvbm package and the decode side plain NixlConnector, both without the hybrid KV cache manager';
 const RECOMPUTES = "A lost prefill is computed again instead of failing the request";
-const FAILS =
-  'A lost prefill fails its request (kv_load_failure_policy "fail"): with "recompute" LMCache would keep KV of the failed load, and answer with wrong text later';
+const LMCACHE_READS =
+  "LMCache only reads on decode: with stores there a lost prefill would leave it KV that is wrong. What decode pulls is kept on the prefill side";
 const KVBM_PIP = "pip install kvbm replaces nixl by the version it pins (1.6.1: nixl 1.3.2)";
 
 const NOTES: Readonly<Record<Exclude<KvOffload, "hicache">, Notes>> = {
@@ -161,7 +162,7 @@ const NOTES: Readonly<Record<Exclude<KvOffload, "hicache">, Notes>> = {
   lmcache: {
     both: ['mode = "mp" renders LMCacheMPConnector and runs an `lmcache server` beside the engine'],
     prefill: [PAIR, LMCACHE_PAIR],
-    decode: [PAIR, LMCACHE_PAIR, FAILS],
+    decode: [PAIR, LMCACHE_PAIR, LMCACHE_READS, RECOMPUTES],
   },
   kvbm: {
     both: [
