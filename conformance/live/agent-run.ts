@@ -1,5 +1,14 @@
 import { spawn } from "node:child_process";
-import { createWriteStream, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  createWriteStream,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -73,6 +82,9 @@ export async function startAgent(
     if (code === undefined) child.kill("SIGKILL");
     const left = await leftBehind(mark);
     for (const { pid } of left) process.kill(pid, "SIGKILL");
+    const kept = join(places.root, "logs", `live-${name}`);
+    rmSync(kept, { recursive: true, force: true });
+    cpSync(join(dir, "logs"), kept, { recursive: true });
     rmSync(dir, { recursive: true, force: true });
     if (code === undefined) throw new Error(`cgn agent did not end within ${STOP_MS / 1000} s`);
     if (code !== 143 && code !== 0) throw new Error(`cgn agent ended with ${code}: ${lastWords(log)}`);
