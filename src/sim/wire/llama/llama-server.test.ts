@@ -1,6 +1,8 @@
 import { request } from "node:http";
 import { connect } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
+import { findEngine } from "../../../engines/registry.ts";
+import { SAMPLE_MODEL, sampleInput } from "../../../engines/sample-input.ts";
 import { comparable, wordsOf } from "../../testing/answer-shape.ts";
 import { chat, chunks, closeAll, deps, post, read, track, until } from "../../testing/sim-client.ts";
 import { type SimServer, startSim } from "../sim-server.ts";
@@ -169,6 +171,34 @@ describe("a simulated llama-server", () => {
       [0, 3],
       [1, 3],
     ]);
+  });
+});
+
+describe("cgn's own view of a simulated llama-server", () => {
+  const engine = findEngine("llama_cpp");
+
+  it("takes the command line that cgn renders", () => {
+    const options = engine.schema.parse({ mode: "binary", binary: "llama-server" });
+    const input = sampleInput(options, { model: { ...SAMPLE_MODEL, path: "/models/m.gguf" } });
+    const told = readLlamaArgv(engine.launch(input).argv.slice(1), {});
+    expect(told).toMatchObject({ modelPath: "/models/m.gguf", metrics: true, port: input.slot.port });
+  });
+
+  it("is understood by the probe: ready, models, load, slots, template, vocabulary", async () => {
+    const server = await llama();
+    const ask = async (path: string) => {
+      const res = await fetch(`${server.url}${path}`);
+      return { status: res.status, body: await res.text() };
+    };
+    const { probe } = engine;
+    expect(probe.ready.verdict(await ask(probe.ready.path))).toBe("ready");
+    const models = probe.models!.parse((await ask(probe.models!.path)).body);
+    expect(models[0]).toMatchObject({ id: "smollm2" });
+    expect(probe.metrics!.parse((await ask(probe.metrics!.path)).body)).toMatchObject({ running: 0, waiting: 0 });
+    const props = (await ask("/props")).body;
+    expect(probe.kvSources!.parse(props, "127.0.0.1")[0]).toMatchObject({ type: "history", slots: { count: 4 } });
+    expect(probe.tokenizer!.parse(props)).toEqual({ bytes: true });
+    expect(probe.template!.parse(props)?.template).toContain("<|im_start|>");
   });
 });
 
