@@ -24,7 +24,7 @@ export const renderCommand: Command = {
     "cgn render --config cgn.toml --format json",
     "cgn render --config cgn.toml --diff kv_offload=none,lmcache",
     "cgn render --config cgn.toml --format systemd --output units/",
-    "cgn render --config cgn.toml --format k8s --image vllm/vllm-openai:v0.32.0 | kubectl apply -f -",
+    "cgn render --config cgn.toml --format k8s --image registry.example/vllm:mine | kubectl apply -f -",
   ],
   options: {
     ...CONFIG_OPTIONS,

@@ -83,6 +83,8 @@ export interface HostNeeds {
   readonly packages: readonly PackageNeed[];
   readonly badVersions: readonly BadVersions[];
   readonly gpu?: GpuNeed;
+  /** Was it asked to put a part of the model on a GPU, though it runs without one as well (llama.cpp's layers)? */
+  readonly takesGpu?: boolean;
   readonly model?: ModelNeed;
   readonly memory: readonly MemoryNeed[];
   readonly disks: readonly DiskNeed[];

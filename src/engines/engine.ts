@@ -246,8 +246,10 @@ export interface Engine<Options = unknown> {
   sleeps?(options: Options): SleepCalls | undefined;
   /** What it makes of a chat's messages. Default `PLAIN_DIALECT`. */
   readonly chat?: ChatDialect;
-  /** The container image that its project publishes, of the newest version that cgn knows. */
-  readonly image?: string;
+  /** The container image that its project publishes of a version. */
+  image?(version: string): string;
+  /** The version that is rendered for when nothing is known of what is installed. */
+  readonly newestVersion?: string;
   /** Decode one payload of its KV event publisher. @throws CgnError EVENTS_MALFORMED */
   decodeEvents?(payload: Uint8Array): KvEventBatch;
   /** The same in steps of under a millisecond, for large payloads where others wait for the event loop. */

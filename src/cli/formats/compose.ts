@@ -20,10 +20,14 @@ import {
  * @throws CgnError BAD_INVOCATION where no image is known
  */
 export function composeFiles(engines: readonly RenderedEngine[], options: FormatOptions): OutputFile[] {
+  const gpus = gpuDevices(engines);
   const services = Object.fromEntries(
-    engines.flatMap((engine) => {
+    engines.flatMap((engine, n) => {
       const image = imageOf(engine, options);
-      return [...sidecarServices(engine, image), [engine.name, engineService(engine, image)] as const];
+      return [
+        ...sidecarServices(engine, image, gpus[n] ?? {}),
+        [engine.name, engineService(engine, image, gpus[n] ?? {})] as const,
+      ];
     }),
   );
   const head = engines.map(comment).join("");
@@ -39,14 +43,13 @@ function comment({ name, plan }: RenderedEngine): string {
   return `# ${name}: ${plan.engine} "${plan.model}", role ${plan.role}, kv_offload ${plan.kvOffload}${needs}\n`;
 }
 
-function engineService(engine: RenderedEngine, image: string): object {
+function engineService(engine: RenderedEngine, image: string, gpus: object): object {
   const { name, plan, settings } = engine;
   const beside = plan.sidecars.map((sidecar) => `${name}-${sidecar.name}`);
-  const gpus = gpuCount(settings, plan);
   const volumes = [
-    `\${HF_HOME:-~/.cache/huggingface}:/root/.cache/huggingface`,
-    ...modelPaths(settings).map((path) => `${literal(path)}:${literal(path)}:ro`),
-    ...plan.files.map((file) => `./${fileName(name, file.path)}:${literal(file.path)}:ro`),
+    bind(`\${HF_HOME:-~/.cache/huggingface}`, "/root/.cache/huggingface"),
+    ...modelPaths(settings).map((path) => bind(literal(path), literal(path), true)),
+    ...plan.files.map((file) => bind(`./${literal(fileName(name, file.path))}`, literal(file.path), true)),
   ];
   return {
     ...common(image, plan.argv, plan.env),
@@ -60,31 +63,46 @@ function engineService(engine: RenderedEngine, image: string): object {
       retries: 3,
       start_period: `${seconds(plan.ready.timeoutMs)}s`,
     },
-    ...(gpus > 0
-      ? { deploy: { resources: { reservations: { devices: [gpuDevice(settings.slot.gpus, gpus)] } } } }
-      : {}),
+    ...gpus,
   };
 }
 
-function gpuDevice(gpus: readonly number[] | undefined, count: number): object {
-  const which = gpus === undefined ? { count } : { device_ids: gpus.map(String) };
-  return { driver: "nvidia", capabilities: ["gpu"], ...which };
+/** In the long form: a path may have a colon in it. */
+function bind(source: string, target: string, readOnly = false): object {
+  return { type: "bind", source, target, ...(readOnly ? { read_only: true } : {}) };
 }
 
-function sidecarServices({ name, plan, settings }: RenderedEngine, image: string): [string, object][] {
+/**
+ * What each service asks of the host's GPUs. Engines that were given some by index get these. A single other one gets as many as
+ * it computes on, whichever they are; several get indices that are no other's, since Compose counts each service's from the first.
+ */
+function gpuDevices(engines: readonly RenderedEngine[]): object[] {
+  const taken = new Set(engines.flatMap(({ settings }) => settings.slot.gpus ?? []));
+  const open = engines.filter((engine) => engine.settings.slot.gpus === undefined && gpuCount(engine) > 0);
+  const isAlone = open.length === 1 && taken.size === 0;
+  return engines.map((engine) => {
+    const count = gpuCount(engine);
+    if (count === 0) return {};
+    const ids = engine.settings.slot.gpus ?? (isAlone ? undefined : takeFree(taken, count));
+    const which = ids === undefined ? { count } : { device_ids: ids.map(String) };
+    const device = { driver: "nvidia", capabilities: ["gpu"], ...which };
+    return { deploy: { resources: { reservations: { devices: [device] } } } };
+  });
+}
+
+/** The lowest indices that are nobody's, which they are not any more. */
+function takeFree(taken: Set<number>, count: number): number[] {
+  const own: number[] = [];
+  for (let gpu = 0; own.length < count; gpu++) if (!taken.has(gpu)) own.push(gpu);
+  for (const gpu of own) taken.add(gpu);
+  return own;
+}
+
+function sidecarServices({ name, plan }: RenderedEngine, image: string, gpus: object): [string, object][] {
   return plan.sidecars.map((sidecar) => [
     `${name}-${sidecar.name}`,
-    {
-      ...common(image, sidecar.argv, sidecar.env),
-      // It shares CUDA memory with the engine, so it must see the same GPUs.
-      ...(gpuCount(settings, plan) > 0
-        ? {
-            deploy: {
-              resources: { reservations: { devices: [gpuDevice(settings.slot.gpus, gpuCount(settings, plan))] } },
-            },
-          }
-        : {}),
-    },
+    // It shares CUDA memory with the engine, so it must see the same GPUs.
+    { ...common(image, sidecar.argv, sidecar.env), ...gpus },
   ]);
 }
 

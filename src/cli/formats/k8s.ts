@@ -1,6 +1,6 @@
 import { stringify } from "yaml";
 import type { EnvValue, LaunchPlan } from "../../core/launch-plan.ts";
-import { isLoopbackHost } from "../../engines/address.ts";
+import { isLoopbackHost, isWildcardHost } from "../../engines/address.ts";
 import { imageOf } from "./images.ts";
 import {
   containerEnv,
@@ -22,7 +22,8 @@ const PROBE_PERIOD = 10;
  * A Deployment of one pod for each engine, with a Service where the engine listens beyond loopback, a ConfigMap for files
  * and the names of the Secrets it reads (Kubernetes API 1.30 and newer).
  *
- * An engine on loopback uses the node's network, as the agent on that node does; any other has the pod's own.
+ * An engine that listens on every address has the pod's own network. Any other uses the node's, as the agent on that node does:
+ * a pod has no such address to bind.
  * @throws CgnError BAD_INVOCATION where no image is known
  */
 export function k8sFiles(engines: readonly RenderedEngine[], options: FormatOptions): OutputFile[] {
@@ -49,8 +50,11 @@ const metadata = (name: string, { plan }: RenderedEngine): object => ({
   },
 });
 
-/** Listens on loopback, or is known to its peers by an address of this very host: the node's network it is. */
-const onNodeNetwork = ({ settings }: RenderedEngine): boolean => isLoopbackHost(settings.slot.host);
+/** Listens on loopback or on an address of the node: the node's network it is. */
+const onNodeNetwork = ({ settings }: RenderedEngine): boolean => !isWildcardHost(settings.slot.host);
+
+/** Where the kubelet finds an engine on the node's network. */
+const probeHost = (host: string): string => (host === "localhost" ? "127.0.0.1" : host);
 
 function deployment(engine: RenderedEngine, image: string): object {
   const { name, plan } = engine;
@@ -69,7 +73,7 @@ function deployment(engine: RenderedEngine, image: string): object {
         spec: {
           ...(host ? { hostNetwork: true, dnsPolicy: "ClusterFirstWithHostNet" } : {}),
           terminationGracePeriodSeconds: seconds(plan.stop.graceMs) + 5,
-          ...(plan.sidecars.length > 0 && gpuCount(engine.settings, plan) > 0 ? { hostIPC: true } : {}),
+          ...(plan.sidecars.length > 0 && gpuCount(engine) > 0 ? { hostIPC: true } : {}),
           ...sidecars(engine, image),
           containers: [engineContainer(engine, image, host)],
           volumes: volumes(engine),
@@ -81,7 +85,7 @@ function deployment(engine: RenderedEngine, image: string): object {
 
 function engineContainer(engine: RenderedEngine, image: string, host: boolean): object {
   const { plan, settings } = engine;
-  const gpus = gpuCount(settings, plan);
+  const gpus = gpuCount(engine);
   return {
     name: "engine",
     ...container(engine, image, plan.argv, plan.env),
@@ -94,7 +98,7 @@ function engineContainer(engine: RenderedEngine, image: string, host: boolean): 
           containerPort: port + i,
         })),
       ),
-    ...probes(plan, host),
+    ...probes(plan, host ? probeHost(settings.slot.host) : undefined),
     ...(gpus > 0 ? { resources: { limits: { "nvidia.com/gpu": gpus } } } : {}),
     volumeMounts: mounts(engine),
   };
@@ -107,9 +111,8 @@ function portName(name: string, rank?: number): string {
 }
 
 /** A probe by GET; one that must POST runs curl in the container. */
-function probes({ url, ready }: LaunchPlan, host: boolean): object {
+function probes({ url, ready }: LaunchPlan, host: string | undefined): object {
   const { port } = new URL(url);
-  const loopback = host ? { host: "127.0.0.1" } : {};
   const look =
     ready.method === "POST"
       ? {
@@ -117,10 +120,10 @@ function probes({ url, ready }: LaunchPlan, host: boolean): object {
             command: [
               ...["curl", "-fsS", "-o", "/dev/null", "-H", "content-type: application/json"],
               ...["-d", ready.body ?? "{}", `${url}${ready.path}`],
-            ],
+            ].map(literal),
           },
         }
-      : { httpGet: { path: ready.path, port: Number(port), ...loopback } };
+      : { httpGet: { path: ready.path, port: Number(port), ...(host === undefined ? {} : { host }) } };
   const probe = (failureThreshold: number): object => ({
     ...look,
     periodSeconds: PROBE_PERIOD,
@@ -136,10 +139,10 @@ function probes({ url, ready }: LaunchPlan, host: boolean): object {
 
 /** Native sidecars (Kubernetes 1.29): started before the engine, ended after it. */
 function sidecars(engine: RenderedEngine, image: string): object {
-  const { plan, settings } = engine;
+  const { plan } = engine;
   if (plan.sidecars.length === 0) return {};
   // Sees the engine's GPUs without counting as another user of them.
-  const env = gpuCount(settings, plan) > 0 ? { NVIDIA_VISIBLE_DEVICES: "all" } : {};
+  const env = gpuCount(engine) > 0 ? { NVIDIA_VISIBLE_DEVICES: "all" } : {};
   return {
     initContainers: plan.sidecars.map((sidecar) => ({
       name: sidecar.name,
@@ -166,9 +169,9 @@ function container(
 ): object {
   const { plain, secret: ofEnv } = splitEnv(containerEnv(env));
   const secret = [...ofEnv, ...secretArguments(argv)];
-  const { peerAddress } = settings.slot;
+  const { peerAddress, host } = settings.slot;
   const value = (text: string): object =>
-    text === peerAddress && !isLoopbackHost(text)
+    text === peerAddress && text !== host && !isLoopbackHost(text)
       ? { valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }
       : { value: literal(text) };
   return {
@@ -184,8 +187,8 @@ function container(
   };
 }
 
-/** Kubernetes replaces `$(NAME)` in commands and values. */
-const literal = (text: string): string => text.replaceAll("$(", "$$$$(");
+/** Kubernetes replaces `$(NAME)` in commands, values and the commands of probes, and reads `$$` as one dollar (kubernetes, expansion.Expand()). */
+const literal = (text: string): string => text.replaceAll("$", "$$$$");
 
 function volumes(engine: RenderedEngine): object[] {
   const { name, plan, settings } = engine;

@@ -1,3 +1,4 @@
+import { engineNeeds } from "../../config/plan.ts";
 import type { EngineSettings } from "../../config/settings.ts";
 import type { EnvValue, LaunchPlan } from "../../core/launch-plan.ts";
 import { HIDDEN, isSecretVariable } from "../../core/secret-names.ts";
@@ -86,11 +87,14 @@ export function containerEnv(env: LaunchPlan["env"]): LaunchPlan["env"] {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !DEVICE_MASKS.has(name)));
 }
 
-/** How many GPUs the engine computes on; 0 where the host has none for it. */
-export function gpuCount({ slot, model }: EngineSettings, { requires }: LaunchPlan): number {
+/** How many GPUs the engine computes on, as its own launch says (ranks of every kind); 0 for a plan for the CPU. */
+export function gpuCount({ settings, plan }: Pick<RenderedEngine, "settings" | "plan">): number {
+  const { slot, model } = settings;
   if (slot.gpus !== undefined) return slot.gpus.length;
-  if (slot.platform === "cuda") return model.tp;
-  return slot.platform === "unknown" && requires.some(({ what }) => what === "gpu") ? model.tp : 0;
+  const { gpu, takesGpu } = engineNeeds(settings, plan) ?? {};
+  if (gpu?.unless !== undefined && plan.env[gpu.unless.name] === gpu.unless.value) return 0;
+  // Engines that do without a GPU as well get one where the file says that there are, or asks them to use it.
+  return gpu?.count ?? (slot.platform === "cuda" || takesGpu ? model.tp : 0);
 }
 
 /** Absolute paths of the model that the process reads. */

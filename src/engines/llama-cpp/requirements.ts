@@ -21,5 +21,7 @@ export function llamaCppNeeds(input: LlamaCppInput, plan: LaunchPlan): HostNeeds
       : mode === "xllamacpp"
         ? packageNeed("xllamacpp", `mode "${mode}"`, XLLAMACPP_VERSIONS.range)
         : undefined;
-  return { ...base, ...(own === undefined ? {} : { own }), model: modelNeed(input.model, "gguf") };
+  const { platform } = input.slot;
+  const takesGpu = input.options.n_gpu_layers !== 0 && platform !== "cpu" && platform !== "metal";
+  return { ...base, ...(own === undefined ? {} : { own }), takesGpu, model: modelNeed(input.model, "gguf") };
 }

@@ -33,7 +33,7 @@ export function sglangNeeds(input: SglangInput, plan: LaunchPlan): HostNeeds {
       ? {}
       : {
           gpu: {
-            count: tp * number(input, ["--pp-size", "--pipeline-parallel-size"]),
+            count: tp * number(input, ["--pp-size", "--pipeline-parallel-size"]) * replicas(input),
             ...(slot.gpus === undefined ? {} : { indices: slot.gpus }),
             memoryShare: options.mem_fraction_static,
             keys: [
@@ -75,6 +75,12 @@ export function sglangPeering(input: SglangInput, plan: LaunchPlan): Peering | u
 }
 
 const ranks = (input: SglangInput): number => number(input, TP, input.model.tp);
+
+/** Data-parallel replicas have GPUs of their own; ranks of data-parallel attention share those of `tp` (sglang/srt/server_args.py, 0.5.23). */
+function replicas(input: SglangInput): number {
+  if (userArgsOf(input).some((word) => /^--enable-dp-attention\b/.test(word))) return 1;
+  return number(input, ["--dp-size", "--data-parallel-size", "--dp"]);
+}
 
 function number(input: SglangInput, names: readonly string[], otherwise = 1): number {
   const written = Number(userValue(userArgsOf(input), names, RULES));

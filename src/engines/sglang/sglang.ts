@@ -40,7 +40,8 @@ export const sglang: Engine<SglangOptions> = {
   // sglang/srt/entrypoints/openai/serving_chat.py, _handle_last_assistant_message(), 0.5.23.
   chat: { lastAssistant: "user" },
   // docs.sglang.ai, get_started/install: images are tagged with the version.
-  image: "lmsysorg/sglang:v0.5.23",
+  image: (version) => `lmsysorg/sglang:v${version}`,
+  newestVersion: SGLANG_VERSIONS.newest,
   decodeEvents: decodeSglangEvents,
   decodeEventsInSteps: decodeSglangEventsInSteps,
 };

@@ -41,7 +41,8 @@ export const vllm: Engine<VllmOptions> = {
   // vllm/entrypoints/chat_utils.py, _parse_chat_message_content() with content_format "openai".
   chat: { contents: "wrapped", lastAssistant: "kept" },
   // docs.vllm.ai, deployment/docker: images are tagged with the version.
-  image: "vllm/vllm-openai:v0.32.0",
+  image: (version) => `vllm/vllm-openai:v${version}`,
+  newestVersion: VLLM_VERSIONS.newest,
   decodeEvents: decodeVllmEvents,
   decodeEventsInSteps: decodeVllmEventsInSteps,
 };
