@@ -8,6 +8,7 @@ import type { Log } from "../core/log.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import type { Engine } from "../engines/engine.ts";
 import { findEngine } from "../engines/registry.ts";
+import type { SortedKept } from "../process/kept-engines.ts";
 import type { Policy } from "../process/lifecycle.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { countEngines } from "./agent-metrics.ts";
@@ -15,6 +16,7 @@ import type { EngineKeeper } from "./engine-keeper.ts";
 import type { EngineStatus } from "./engine-status.ts";
 import { workerIds } from "./engine-worker.ts";
 import { pause } from "./idle.ts";
+import { endUnwanted, unwantedKept } from "./kept-engines.ts";
 import { type AgentEngine, manageEngine } from "./managed-engine.ts";
 import { type ReloadResult, reloadEngines } from "./reload.ts";
 import { startInOrder, stopInOrder } from "./start-order.ts";
@@ -87,6 +89,7 @@ export function createAgent(options: AgentOptions): Agent {
   let isStopping = false;
   let reloading: Promise<unknown> = Promise.resolve();
   let begun: Promise<unknown> = Promise.resolve();
+  let cleared: Promise<unknown> = Promise.resolve();
 
   const swap = new SwapBox(options, (process) => publish(process));
   /** As routers are told: an engine that is loaded on demand is more than its process. */
@@ -130,12 +133,28 @@ export function createAgent(options: AgentOptions): Agent {
     await Promise.all(settled);
   };
 
+  const startAll = (): void => {
+    if (isStopping) return;
+    void begin(engines);
+    swap.start();
+  };
+  const hurry = new AbortController();
+  /** What earlier agents left and nobody wants any more has ports and GPUs that are given out again: it ends first. */
+  const startAfter = async (unwanted: SortedKept): Promise<void> => {
+    for (const { keeper } of engines) directory.set(announced(keeper.status()).worker);
+    await endUnwanted(unwanted, { clock, log, signal: hurry.signal });
+    startAll();
+  };
+
   return {
     start() {
-      void begin(engines);
-      swap.start();
+      const unwanted = unwantedKept(settings.agent, engines);
+      if (unwanted.stale.length + unwanted.others.length === 0) return startAll();
+      cleared = startAfter(unwanted);
+      reloading = cleared;
     },
     async settled() {
+      await cleared;
       await begun;
       await Promise.all(engines.map(({ keeper }) => keeper.settled()));
       return status();
@@ -198,6 +217,8 @@ export function createAgent(options: AgentOptions): Agent {
     },
     async stop() {
       isStopping = true;
+      hurry.abort();
+      await cleared;
       const keep = settings.agent.keepEngines;
       if (keep) log.info("engines run on (keep_engines)");
       swap.close();

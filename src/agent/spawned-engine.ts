@@ -12,6 +12,7 @@ import { engineKey } from "./engine-key.ts";
 import type { EngineStatus } from "./engine-status.ts";
 import { waitIdle } from "./idle.ts";
 import { inheritedEnv } from "./inherited-env.ts";
+import { isKept } from "./kept-engines.ts";
 
 /** What the process's state means to those who send requests. */
 const STATE: Readonly<Record<StateName, WorkerState>> = {
@@ -75,8 +76,17 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
       ...(deps.probeUrl === undefined ? {} : { probeUrl: deps.probeUrl }),
       ...(answerMs === undefined ? {} : { answerMs }),
       ...(alivePath === undefined ? {} : { alivePath }),
-      // Of those that take turns none outlives the agent: the next one would not know which has the place.
-      ...(agent.keepEngines && settings.onDemand === undefined ? { keepIn: agent.stateDir } : {}),
+      ...(isKept(agent, settings)
+        ? {
+            keepIn: agent.stateDir,
+            keptAs: {
+              node: agent.nodeId,
+              kind: settings.kind,
+              url,
+              ...(settings.slot.gpus === undefined ? {} : { gpus: settings.slot.gpus }),
+            },
+          }
+        : {}),
       ...(deps.policy === undefined ? {} : { policy: deps.policy }),
     },
     {

@@ -1,6 +1,8 @@
 import { type AgentDaemon, runAgent } from "../agent/daemon.ts";
+import { endUnwanted, unwantedKept } from "../agent/kept-engines.ts";
 import type { Settings } from "../config/settings.ts";
-import { CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
+import { keptText } from "../process/kept-engines.ts";
+import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS, type Values } from "./command.ts";
 import { commandLog } from "./command-log.ts";
 import { VERSION_OPTIONS } from "./engine-versions.ts";
 import { loadForLaunch, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
@@ -16,6 +18,7 @@ export const agentCommand: Command = {
   examples: [
     "cgn agent --config cgn.toml",
     "cgn agent --config cgn.toml --model qwen --role prefill",
+    "cgn agent --config cgn.toml --end-kept",
     "curl -H 'content-type: application/json' -d '{}' http://127.0.0.1:7070/cgn.agent.v1.Agent/List",
   ],
   options: {
@@ -29,6 +32,10 @@ export const agentCommand: Command = {
       value: "HOST:PORT",
       about: "address of /healthz, /readyz and /metrics ([agent].listen_admin)",
     },
+    "end-kept": {
+      type: "boolean",
+      about: "end the engines that earlier agents of this node left running (keep_engines), and start nothing",
+    },
   },
   async run({ options }, cli) {
     const given = { listen: options["listen"], listen_admin: options["admin"] };
@@ -39,6 +46,7 @@ export const agentCommand: Command = {
     );
     const load = (): Promise<Settings> => loadForLaunch(options, cli, shortcuts);
     const settings = await load();
+    if (options["endKept"] === true) return endKept(settings, options, cli);
     requireEngines(settings, "run an agent");
     const log = commandLog(options, cli);
     let running: AgentDaemon | undefined;
@@ -68,3 +76,16 @@ export const agentCommand: Command = {
     return stopCode(cli.signal);
   },
 };
+
+/** Nothing is wanted of what is kept. Those that another agent has in its care are left alone, and named. */
+async function endKept({ agent }: Settings, options: Values, cli: CliContext): Promise<number> {
+  const unwanted = unwantedKept(agent, []);
+  const running = unwanted.stale.filter(({ runs }) => runs);
+  await endUnwanted(unwanted, { clock: cli.clock, log: commandLog(options, cli), signal: cli.signal });
+  cli.out(
+    running.length === 0
+      ? `no engine of node ${agent.nodeId} is kept in ${agent.stateDir}`
+      : `ended ${running.map(keptText).join(", ")}`,
+  );
+  return 0;
+}

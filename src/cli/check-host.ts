@@ -1,3 +1,4 @@
+import { plannedEngines, unwantedKept } from "../agent/kept-engines.ts";
 import { adoptedHere, seedProblems } from "../config/checks/adopted-seeds.ts";
 import { type HostLaunch, hostLaunches, hostProblems } from "../config/checks/host-problems.ts";
 import type { LoadedConfig } from "../config/load.ts";
@@ -6,6 +7,7 @@ import { findInHubCache } from "../modelfiles/hub-cache.ts";
 import { readHost } from "../process/host/read-host.ts";
 import { readLaunch } from "../process/host/read-launch.ts";
 import { variableOf } from "../process/host/running.ts";
+import { belongsTo, keptText, type SortedKept } from "../process/kept-engines.ts";
 import { findPortHolder } from "../process/port-holder.ts";
 import type { CliContext } from "./command.ts";
 
@@ -17,10 +19,50 @@ export async function checkHost(files: readonly LoadedConfig[], cli: Pick<CliCon
       readLaunch(launch.needs, launch.plan, { env: environmentOf(launch, cli), findInHub: findInHubCache }),
     ),
   );
+  const kept = files.map(({ settings: { agent, engines } }) => unwantedKept(agent, plannedEngines(engines)));
+  const ending = kept.flatMap(({ stale }) => stale);
+  // What the agent ends before it starts anything is in nobody's way.
+  const isEnding = (pid: number | undefined): boolean =>
+    pid !== undefined && ending.some((each) => belongsTo(each, pid));
+  const cleared = states.map((state) => ({
+    ...state,
+    ports: state.ports.filter(({ holder }) => !isEnding(holder?.pid)),
+  }));
   const host = await readHost(launches.some(({ needs }) => needs.gpu !== undefined));
   const adopted = adoptedHere(files, host.addresses);
   const seeds = await Promise.all(adopted.map(({ port }) => seedAt(port)));
-  return [...hostProblems(launches, states, host), ...seedProblems(files, adopted, seeds)];
+  return [
+    ...files.flatMap(({ settings: { file } }, n) => keptProblems(kept[n]!, file)),
+    ...hostProblems(launches, cleared, host),
+    ...seedProblems(files, adopted, seeds),
+  ];
+}
+
+/** What earlier agents left running and an agent of this file would not take over. */
+function keptProblems({ stale, others }: SortedKept, file: string | undefined): Problem[] {
+  const place = {
+    severity: "warning",
+    path: "agent.keep_engines",
+    code: "engine-kept",
+    ...(file === undefined ? {} : { file }),
+  } as const;
+  const ending = stale
+    .filter(({ runs }) => runs)
+    .map((each): Problem => {
+      const problem = `${keptText(each)} runs on from an earlier agent, and this file does not have it as it runs`;
+      const remedy = "`cgn agent` ends it before it starts anything; `cgn agent --end-kept` ends it now";
+      return { ...place, problem, remedy };
+    });
+  const foreign = others.map((each): Problem => {
+    const { owner, note } = each;
+    const whose = owner === undefined ? `node "${note.node}"` : `the agent with pid ${owner}`;
+    const remedy =
+      owner === undefined
+        ? `\`cgn agent --end-kept --set agent.node_id=${note.node}\` ends it`
+        : "Stop that agent to have its place";
+    return { ...place, problem: `${keptText(each)} is kept for ${whose}`, remedy };
+  });
+  return [...ending, ...foreign];
 }
 
 /** The hash seed of the process that listens on a port; undefined where another user's cannot be looked at. */

@@ -80,6 +80,12 @@ export const FINDINGS = {
     about: "Another process listens on a port of the plan",
     mend: "End it, or choose another port",
   },
+  "engine-kept": {
+    error: "PORT_IN_USE",
+    about:
+      "An engine that an earlier agent left running (`[agent].keep_engines`) is not in this file as it runs, is another node's, or in the care of an agent that runs",
+    mend: "Nothing: `cgn agent` ends those of its node first. `cgn agent --end-kept` ends them now",
+  },
   "model-missing": {
     error: "MODEL_NOT_FOUND",
     about:

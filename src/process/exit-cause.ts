@@ -107,6 +107,17 @@ export function startError(name: string, error: unknown): CgnError {
   ) as CgnError;
 }
 
+/** The error of an engine that another agent, which runs, has in its care. */
+export function ownedError(name: string, pid: number, owner: number): CgnError {
+  const message = `Cannot start ${name}: it runs already (pid ${pid}), in the care of another agent (pid ${owner})`;
+  const details = { engine: name, pid, owner };
+  return new CgnError(
+    "ENGINE_NOT_READY",
+    `${message}. Stop that agent first, or set another [agent].node_id`,
+    details,
+  ) as CgnError;
+}
+
 const FILES = { what: "file descriptors", limit: "the limit on open files (ulimit -n, LimitNOFILE of the unit)" };
 const SHORT_OF: Readonly<Record<string, { readonly what: string; readonly limit: string }>> = {
   EMFILE: FILES,

@@ -16,6 +16,26 @@ export interface KeptProcess {
   readonly epoch: number;
   /** What its children have in their environment (`signals.ts`); absent in files of older versions. */
   readonly run?: string;
+  /** What whoever wants to end it needs to know; absent in files of older versions. */
+  readonly as?: KeptNote;
+  /** The agent that has it in its care: absent once that let go of it. */
+  readonly owner?: { readonly pid: number; readonly startTime: string };
+}
+
+/** What an agent that does not know a kept process needs to end it as its own would. */
+export interface KeptNote {
+  /** The agent's `node_id`. */
+  readonly node: string;
+  /** Of the engine or sidecar, as in logs. */
+  readonly name: string;
+  /** The engine's kind and address; absent for sidecars, which end after engines. */
+  readonly kind?: string;
+  readonly url?: string;
+  /** GPUs that it was given; absent: all that there are. */
+  readonly gpus?: readonly number[];
+  /** How long its requests may end before SIGTERM, and how long it has after it, in milliseconds. */
+  readonly drainMs: number;
+  readonly graceMs: number;
 }
 
 /** Written by rename, so that a reader never sees half of it. */
@@ -36,18 +56,43 @@ export interface FoundProcess {
  * @throws Error (errno) when that cannot be looked at for want of a file descriptor
  */
 export function readPidFile(path: string): FoundProcess | undefined {
-  let found: FoundProcess | undefined;
+  const found = peekPidFile(path);
+  if (found?.runs !== true) rmSync(path, { force: true });
+  return found;
+}
+
+/** The same, and the file stays. @throws Error (errno) when that cannot be looked at for want of a file descriptor */
+export function peekPidFile(path: string): FoundProcess | undefined {
   try {
     const kept = JSON.parse(readFileSync(path, "utf8")) as KeptProcess;
     const known = Number.isInteger(kept.pid) && kept.pid > 1;
-    found = { kept, runs: known && processStartTime(kept.pid) === kept.startTime };
-    if (found.runs) return found;
+    return { kept, runs: known && processStartTime(kept.pid) === kept.startTime };
   } catch (error) {
     if (isShortage(error)) throw error;
     // No file, or not ours: the same as none.
+    return undefined;
   }
-  rmSync(path, { force: true });
-  return found;
+}
+
+/** Have it in this process's care from now on. */
+export function claimPidFile(path: string, kept: KeptProcess): void {
+  const { pid } = process;
+  const startTime = startTimeOf(pid);
+  writePidFile(path, { ...kept, ...(startTime === undefined ? {} : { owner: { pid, startTime } }) });
+}
+
+/** Let go of it: whoever comes next may take it over, or end it. */
+export function disclaimPidFile(path: string, pid: number): void {
+  const found = peekPidFile(path);
+  if (found?.kept.pid !== pid) return;
+  const { owner: _, ...kept } = found.kept;
+  writePidFile(path, kept);
+}
+
+/** The pid of another agent that runs and has it in its care. */
+export function otherOwner({ owner }: KeptProcess): number | undefined {
+  if (owner === undefined || owner.pid === process.pid) return undefined;
+  return startTimeOf(owner.pid) === owner.startTime ? owner.pid : undefined;
 }
 
 /** End what a process left behind that ended when nobody watched it. */
@@ -68,13 +113,16 @@ export function launchFingerprint(argv: readonly string[], env: Readonly<Record<
  * @throws Error (errno) when it cannot be looked at for want of a file descriptor
  */
 export function processStartTime(pid: number): string | undefined {
+  // A member of another's group is not one that we started.
+  return startTimeOf(pid, true);
+}
+
+function startTimeOf(pid: number, isLeader = false): string | undefined {
   try {
     if (process.platform === "linux") {
       const stat = processStat(pid);
-      // A leader of another group is not one that we started.
-      return stat === undefined || stat.state === "Z" || stat.group !== pid
-        ? undefined
-        : `${bootId()} ${stat.startTicks}`;
+      if (stat === undefined || stat.state === "Z" || (isLeader && stat.group !== pid)) return undefined;
+      return `${bootId()} ${stat.startTicks}`;
     }
     const said = execFileSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], { encoding: "utf8" }).trim();
     return said === "" || said.startsWith("Z") ? undefined : said.replace(/^\S+\s+/, "");
@@ -131,7 +179,7 @@ export function adoptProcess(kept: KeptProcess): ProcessHandle {
 
 /** End a kept process whose configuration is no longer the wanted one: SIGTERM, a grace, SIGKILL to its group. */
 export async function endKept(kept: KeptProcess, graceMs: number): Promise<void> {
-  signalProcess(kept.pid, "SIGTERM");
+  if (stillRuns(kept)) signalProcess(kept.pid, "SIGTERM");
   for (let waited = 0; waited < graceMs && isThere(kept.pid); waited += 100) {
     await new Promise((resolve) => setTimeout(resolve, 100));
     if (!stillRuns(kept)) break;

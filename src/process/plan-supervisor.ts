@@ -5,8 +5,10 @@ import { CgnError } from "../core/errors.ts";
 import type { Finding } from "../core/findings.ts";
 import type { LaunchPlan, PlanFile, PlanSidecar } from "../core/launch-plan.ts";
 import type { Look, Verdict } from "./health.ts";
+import { pidFileOf } from "./kept-engines.ts";
 import type { Policy } from "./lifecycle.ts";
 import { DEFAULT_LOG_BOUNDS, type LogBounds } from "./log-bounds.ts";
+import { type KeptNote, launchFingerprint } from "./pid-file.ts";
 import { type PreflightInput, preflight, requireCommand } from "./preflight.ts";
 import { type HttpReply, probeHttp } from "./probe.ts";
 import type { ProcessSpec, ProcessStatus, SupervisorDeps } from "./process-spec.ts";
@@ -49,6 +51,8 @@ export interface PlanSpec {
   readonly oomScoreAdj?: number;
   /** Folder of pid files: processes outlive the agent and are found again. Absent: guarded. */
   readonly keepIn?: string;
+  /** What the pid files say of whose they are. */
+  readonly keptAs?: Pick<KeptNote, "node" | "kind" | "url" | "gpus">;
   readonly policy?: Partial<Policy>;
   /** Epochs of its processes are above this. Default 0. */
   readonly epochAbove?: number;
@@ -113,7 +117,9 @@ export function supervisePlan(spec: PlanSpec, deps: SupervisorDeps): PlanSupervi
   const checkWork = workCheck(spec, () => deps.clock.now());
   const engine = new Supervisor(
     {
-      ...common(spec, spec.name),
+      ...common(spec, spec.name, { ...spec.keptAs, drainMs: spec.drainGraceMs, graceMs: plan.stop.graceMs }),
+      adopted: () =>
+        startSidecars(sidecars).catch((error: unknown) => deps.log.warn("sidecar does not run", { error })),
       argv: plan.argv,
       ownEnv: plan.env,
       epochAbove: spec.epochAbove ?? 0,
@@ -171,24 +177,36 @@ function planPolicy({ plan, drainGraceMs, policy }: PlanSpec): Policy {
   };
 }
 
-type Common = Pick<ProcessSpec, "name" | "logFile" | "logBounds" | "pidFile" | "oomScoreAdj">;
+/** Launch fingerprints of a plan's processes by their names. */
+export function planFingerprints(name: string, plan: LaunchPlan): [string, string][] {
+  const sidecars = plan.sidecars.map((each): [string, string] => [
+    sidecarName(name, each),
+    launchFingerprint(each.argv, each.env),
+  ]);
+  return [[name, launchFingerprint(plan.argv, plan.env)], ...sidecars];
+}
 
-function common(spec: PlanSpec, name: string): Common {
+const sidecarName = (name: string, sidecar: PlanSidecar): string => `${name}/${sidecar.name}`;
+
+type Common = Pick<ProcessSpec, "name" | "logFile" | "logBounds" | "pidFile" | "keptAs" | "oomScoreAdj">;
+
+function common(spec: PlanSpec, name: string, kept: Omit<KeptNote, "node" | "name">): Common {
   return {
     name,
     logFile: logFileOf(spec.logDir, name),
     logBounds: spec.logBounds ?? DEFAULT_LOG_BOUNDS,
     ...(spec.oomScoreAdj === undefined ? {} : { oomScoreAdj: spec.oomScoreAdj }),
-    ...(spec.keepIn === undefined ? {} : { pidFile: join(spec.keepIn, `${fileNameOf(name)}.pid.json`) }),
+    ...(spec.keepIn === undefined ? {} : { pidFile: pidFileOf(spec.keepIn, fileNameOf(name)) }),
+    ...(spec.keptAs === undefined ? {} : { keptAs: { node: spec.keptAs.node, name, ...kept } }),
   };
 }
 
 function superviseSidecar(spec: PlanSpec, sidecar: PlanSidecar, deps: SupervisorDeps): Supervisor {
-  const name = `${spec.name}/${sidecar.name}`;
+  const name = sidecarName(spec.name, sidecar);
   const log = deps.log.child({ sidecar: sidecar.name });
   return new Supervisor(
     {
-      ...common(spec, name),
+      ...common(spec, name, { drainMs: 0, graceMs: SIDECAR_GRACE_MS }),
       argv: sidecar.argv,
       ownEnv: sidecar.env,
       env: () => resolveEnv(spec.env, sidecar.env, spec.secrets),

@@ -10,7 +10,9 @@ import { launchFindings } from "./host/findings.ts";
 import { readHost } from "./host/read-host.ts";
 import { openedPorts, readLaunch } from "./host/read-launch.ts";
 import type { FindInHub } from "./host/read-model.ts";
+import { variableOf } from "./host/running.ts";
 import { findPortHolder, isPortFree } from "./port-holder.ts";
+import { RUN_VARIABLE } from "./signals.ts";
 
 /** What a plan needs from this host before a process is made. */
 export interface PreflightInput {
@@ -115,11 +117,16 @@ async function requirePorts({ name, plan, heldPorts }: PreflightInput): Promise<
     if (found === "free") continue;
     const { holder } = found;
     const by = holder === undefined ? "another process" : `${holder.command} (pid ${holder.pid})`;
-    throw new CgnError(
-      "PORT_IN_USE",
-      `Cannot start ${name}: port ${port} (${portName}) is in use by ${by}. End that process, or choose another port`,
-      { engine: name, port, portName, ...(holder === undefined ? {} : { holder }) },
-    );
+    const isOurs = holder !== undefined && (await variableOf(holder.pid, RUN_VARIABLE)) !== undefined;
+    const whose = isOurs
+      ? `${by}, an engine that cgn started. Stop its agent, or end kept engines: cgn agent --end-kept`
+      : `${by}. End that process, or choose another port`;
+    throw new CgnError("PORT_IN_USE", `Cannot start ${name}: port ${port} (${portName}) is in use by ${whose}`, {
+      engine: name,
+      port,
+      portName,
+      ...(holder === undefined ? {} : { holder }),
+    });
   }
 }
 

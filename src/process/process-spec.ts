@@ -4,6 +4,7 @@ import type { Log } from "../core/log.ts";
 import type { Look } from "./health.ts";
 import type { Policy, StateName } from "./lifecycle.ts";
 import type { LogBounds } from "./log-bounds.ts";
+import type { KeptNote } from "./pid-file.ts";
 
 /** A whole environment. */
 export type Env = Readonly<Record<string, string>>;
@@ -32,6 +33,10 @@ export interface ProcessSpec {
   readonly epochAbove?: number;
   /** The process outlives this one and is found again by this file. Absent: a guard ends it with this process. */
   readonly pidFile?: string;
+  /** What the file says besides. */
+  readonly keptAs?: KeptNote;
+  /** An earlier agent's process was taken over: `prepare()` was not run for it. */
+  readonly adopted?: () => Promise<void>;
   /** Resolves when no request is left on it. Absent: the whole drain time is waited. */
   readonly drained?: (signal: AbortSignal) => Promise<void>;
 }

@@ -1,6 +1,6 @@
 import type { CgnError } from "../core/errors.ts";
 import { CrashCount } from "./crash-count.ts";
-import { exitCause, exitError, notReadyError, type OutputView, startError } from "./exit-cause.ts";
+import { exitCause, exitError, notReadyError, type OutputView, ownedError, startError } from "./exit-cause.ts";
 import { Health, type Look } from "./health.ts";
 import { KeptRuns } from "./kept-runs.ts";
 import { type Effect, type Event, isAlive, type State, step, wakeAt } from "./lifecycle.ts";
@@ -8,12 +8,14 @@ import { startLogKeeper } from "./log-keeper.ts";
 import { oomKillsSince, readOomKills } from "./oom-kills.ts";
 import {
   adoptProcess,
+  claimPidFile,
+  disclaimPidFile,
   endKept,
   endLeftovers,
   launchFingerprint,
+  otherOwner,
   processStartTime,
   readPidFile,
-  writePidFile,
 } from "./pid-file.ts";
 import { openProcessOutput, type ProcessOutput } from "./process-output.ts";
 import type { Env, ProcessSpec, ProcessStatus, SupervisorDeps } from "./process-spec.ts";
@@ -131,7 +133,9 @@ export class Supervisor {
     this.#wakeWaiters();
     // A start that is being prepared makes no process any more; one that has made it is waited for, for its pid file.
     await this.#launching;
-    this.#run?.handle?.release();
+    const handle = this.#run?.handle;
+    handle?.release();
+    if (this.#spec.pidFile !== undefined && handle !== undefined) disclaimPidFile(this.#spec.pidFile, handle.pid);
     await this.#output.close();
   }
 
@@ -245,10 +249,13 @@ export class Supervisor {
 
   /** The process that an earlier agent left running, when it is still the wanted one. */
   async #findKept(): Promise<ProcessHandle | undefined> {
-    const { pidFile, argv, ownEnv, policy } = this.#spec;
-    const found = pidFile === undefined ? undefined : readPidFile(pidFile);
+    const { name, pidFile, keptAs, argv, ownEnv, policy } = this.#spec;
+    if (pidFile === undefined) return undefined;
+    const found = readPidFile(pidFile);
     if (found === undefined) return undefined;
     const { kept } = found;
+    const owner = otherOwner(kept);
+    if (found.runs && owner !== undefined) throw ownedError(name, kept.pid, owner);
     // The next one's is above it, also within the same second.
     this.#epoch = Math.max(this.#epoch, kept.epoch);
     if (!found.runs) {
@@ -261,12 +268,14 @@ export class Supervisor {
       return undefined;
     }
     this.#deps.log.info("found the engine running", { pid: kept.pid });
+    claimPidFile(pidFile, { ...kept, ...(keptAs === undefined ? {} : { as: keptAs }) });
     this.#output.begin(true);
+    await this.#spec.adopted?.();
     return adoptProcess(kept);
   }
 
   async #spawn(run: Run, env: Env): Promise<ProcessHandle | undefined> {
-    const { argv, ownEnv, pidFile, prepare, oomScoreAdj, logBounds } = this.#spec;
+    const { argv, ownEnv, pidFile, keptAs, prepare, oomScoreAdj, logBounds } = this.#spec;
     this.#output.begin(false);
     await prepare(env);
     if (run.cancelled || this.#released) return undefined;
@@ -276,7 +285,9 @@ export class Supervisor {
     this.#starts++;
     const remember = (path: string) => (pid: number, mark: string) => {
       const startTime = processStartTime(pid) ?? "";
-      writePidFile(path, { pid, startTime, fingerprint: launchFingerprint(argv, ownEnv), epoch, run: mark });
+      const fingerprint = launchFingerprint(argv, ownEnv);
+      const kept = { pid, startTime, fingerprint, epoch, run: mark };
+      claimPidFile(path, { ...kept, ...(keptAs === undefined ? {} : { as: keptAs }) });
       startLogKeeper(pid, this.#output.path, logBounds);
     };
     return spawnProcess({

@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -169,7 +170,7 @@ describe("start_after", () => {
 });
 
 describe("keep_engines", () => {
-  const HEAD = '[agent]\nnode_id = "n"\nkeep_engines = true\n';
+  const HEAD = '[agent]\nnode_id = "n"\nkeep_engines = true\ndrain_grace = "300ms"\n';
 
   it("lets the next agent take over the same processes with their epochs; a changed one is started anew", async () => {
     const first = make(file({ a: [], b: [] }, HEAD));
@@ -200,13 +201,90 @@ describe("keep_engines", () => {
     await until("back", () => pid(second, ID.a) !== before.a && states()[0] === "n/a ready", 10_000);
     expect(epoch(ID.a)).toBeGreaterThan(before.epoch);
 
+    // Without keep_engines the kept ones were left where they were, and their ports were in use by nobody that was named.
     const third = make(file({ a: [], b: ["--mark", "y"] }));
     await second.stop();
     const left = [pid(second, ID.a), pid(second, ID.b)];
     third.start();
     await third.settled();
-    // Without keep_engines nothing is looked for: the ports are in use.
-    expect(states()).toEqual(["n/a down", "n-1/b down"]);
-    for (const each of left) process.kill(-each, "SIGKILL");
+    expect(states()).toEqual(["n/a ready", "n-1/b ready"]);
+    expect(left.map(runs)).toEqual([false, false]);
+    expect([pid(third, ID.a), pid(third, ID.b)]).not.toEqual(left);
   });
+
+  it("ends a kept engine that left the file before its GPU is given out, and one that moved", async () => {
+    // A kept engine that the next file did not name ran on unseen, and its GPU went to another.
+    const three = file({ a: [], b: [], c: [] }, HEAD, 'node_id = "NAME"\n');
+    const gpus = (settings: Settings, of: Readonly<Record<string, number[]>>): Settings => ({
+      ...settings,
+      engines: settings.engines.map((each) => ({ ...each, slot: { ...each.slot, gpus: of[each.model.name]! } })),
+    });
+    const first = make(gpus(three, { a: [0], b: [1], c: [2] }));
+    first.start();
+    await first.settled();
+    const before = ["a", "b", "c"].map((name) => pid(first, workerId(`${name}/${name}`)));
+    await first.stop();
+    expect(before.map(runs)).toEqual([true, true, true]);
+
+    ports = { ...ports, b: ports["d"]! };
+    const order: string[] = [];
+    const log = { ...SILENT_LOG, warn: (said: string) => void order.push(said), child: () => log };
+    const second = make(gpus(file({ a: [], b: [] }, HEAD, 'node_id = "NAME"\n'), { a: [0], b: [2] }), { log });
+    second.subscribe(({ worker, pid: now }) => {
+      if (worker.id === "b/b" && now !== undefined) order.push(`b starts, c runs: ${runs(before[2]!)}`);
+    });
+    second.start();
+    expect(states()).toEqual(["a/a down", "b/b down", "c/c ready"]);
+    await second.settled();
+    expect(before.map(runs)).toEqual([true, false, false]);
+    expect(pid(second, workerId("a/a"))).toBe(before[0]);
+    expect(order.filter((said) => said.startsWith("b starts, c runs: true"))).toEqual([]);
+    expect(
+      order.some((said) => said.startsWith(`c/c (pid ${before[2]}, http://127.0.0.1:${ports["c"]}, GPU 2) is ended`)),
+    ).toBe(true);
+    const after = ["a", "b"].map((name) => pid(second, workerId(`${name}/${name}`)));
+    await second.stop();
+    // One whose URLs are others': all that is kept of this node ends.
+    const third = make(file({ d: [] }, '[agent]\nnode_id = "n"\n'));
+    third.start();
+    await third.settled();
+    expect(after.map(runs)).toEqual([false, false]);
+  });
+
+  it.skipIf(process.platform !== "linux")(
+    "leaves alone what another agent that runs has in its care, and what is kept for another node",
+    async () => {
+      // Two agents with one state folder ended, or took over, each other's engines.
+      const settings = file({ a: [] }, HEAD);
+      const first = make(settings);
+      first.start();
+      await first.settled();
+      const kept = pid(first, ID.a);
+      const path = join(dir, "n-a.pid.json");
+      const note = JSON.parse(readFileSync(path, "utf8"));
+      const other = spawn("sleep", ["60"], { stdio: "ignore" });
+      const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+      const ticks = readFileSync(`/proc/${other.pid}/stat`, "utf8")
+        .replace(/^.*\) /s, "")
+        .split(" ")[19];
+      await first.stop();
+      writeFileSync(path, JSON.stringify({ ...note, owner: { pid: other.pid, startTime: `${boot} ${ticks}` } }));
+
+      const second = make(settings);
+      second.start();
+      await second.settled();
+      expect(second.status()[0]?.worker.reason).toMatch(
+        `it runs already (pid ${kept}), in the care of another agent (pid ${other.pid})`,
+      );
+      await second.stop();
+      expect(runs(kept)).toBe(true);
+      other.kill("SIGKILL");
+      writeFileSync(path, JSON.stringify({ ...note, as: { ...note.as, node: "m" }, owner: undefined }));
+      const third = make(file({ b: [] }, HEAD));
+      third.start();
+      await third.settled();
+      expect(runs(kept)).toBe(true);
+      process.kill(-kept, "SIGKILL");
+    },
+  );
 });
