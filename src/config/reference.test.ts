@@ -18,6 +18,26 @@ describe("configReferenceMarkdown()", () => {
     }
   });
 
+  it("configReferenceMarkdown() lists under each section exactly the schema's keys", () => {
+    // `[engine].env` was in the schema and not in the reference: every record was taken for a section.
+    const named = new Set<string>();
+    let section = "";
+    for (const line of configReferenceMarkdown().split("\n")) {
+      section = /^## `\[+(.+?)\]+`/.exec(line)?.[1]?.replaceAll('"', "") ?? section;
+      const key = /^\| `([^`]+)` \|/.exec(line)?.[1];
+      if (key !== undefined) named.add(`${section}.${key}`);
+    }
+    const sections = new Set(KEYS.map(({ path }) => path.slice(0, -1).join(".")));
+    const wanted = KEYS.map(({ path }) => path.join(".").replaceAll(".[]", "[]"));
+    // What holds other tables is a heading; a record of plain values is a key.
+    const leaves = wanted.filter((path, n) => {
+      const { shape } = KEYS[n]!.info;
+      if (path.endsWith("[]") || (path.endsWith(".NAME") && !sections.has(path))) return false;
+      return shape.type !== "table" && !(shape.type === "record" && sections.has(`${path}.NAME`));
+    });
+    expect([...named].sort()).toEqual(leaves.sort());
+  });
+
   it("configSchema() describes every key, and gives numbers a unit", () => {
     const mute = KEYS.filter(
       (key) => key.path.at(-1) !== "NAME" && key.path.at(-1) !== "[]" && !key.info.meta.description,

@@ -54,7 +54,7 @@ function sectionTexts(schema: z.ZodType, path: readonly string[]): string[] {
     return sectionTexts(shape.value, [...path, '"NAME"']).map((text, n) => (n === 0 ? withMeaning(text, info) : text));
   if (shape.type !== "table") return [];
   const keys = Object.entries(shape.fields);
-  const isTable = (field: z.ZodType): boolean => ["table", "record"].includes(keyInfo(field).shape.type);
+  const isTable = (field: z.ZodType): boolean => isSection(keyInfo(field).shape);
   const leaves = keys.filter(([, field]) => !isTable(field));
   const tables = keys.filter(([, field]) => isTable(field));
   const rows = leaves.flatMap(([name, field]) => row(name, field, path));
@@ -62,6 +62,11 @@ function sectionTexts(schema: z.ZodType, path: readonly string[]): string[] {
   const also = aliases.length === 0 ? "" : ` Also read as ${aliases.join(", ")}.`;
   const head = `## \`[${path.join(".")}]\`\n\n${sentence(info)}${also}\n\n`;
   return [`${head}${HEAD}${rows.join("")}`, ...tables.flatMap(([name, field]) => sectionTexts(field, [...path, name]))];
+}
+
+/** A record of plain values (`env`) is a key, one of tables (`[models."NAME"]`) a section. */
+function isSection(shape: Shape): boolean {
+  return shape.type === "table" || (shape.type === "record" && isSection(keyInfo(shape.value).shape));
 }
 
 function withMeaning(text: string, info: KeyInfo): string {
@@ -119,6 +124,8 @@ function typeCell(shape: Shape): string {
       return "text or list";
     case "list":
       return "list";
+    case "record":
+      return "table";
     case "any":
       return "any";
     default:
