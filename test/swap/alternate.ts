@@ -54,7 +54,8 @@ export async function withPair<T>(
       if (up.child.exitCode !== null) throw new Error(`cgn up ended\n${up.output()}`);
       return up.output();
     };
-    await until("the endpoint", 30_000, () => (words().includes("Endpoint ") ? true : undefined), up.output);
+    // A busy machine starts two engines in more than half a minute.
+    await until("the endpoint", 120_000, () => (words().includes("Endpoint ") ? true : undefined), up.output);
     return await use({ url: `http://127.0.0.1:${http}`, admin: `http://127.0.0.1:${admin}`, output: up.output });
   } catch (e) {
     throw new Error(`${String(e)}; cgn up (exit ${up.child.exitCode}) said:\n${up.output()}`, { cause: e });

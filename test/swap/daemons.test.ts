@@ -59,7 +59,7 @@ ${engine("alpha", one)}${engine("beta", two)}`;
     };
     const ready = async (): Promise<true | undefined> =>
       (await Promise.all(urls.map(known))).every(Boolean) ? true : undefined;
-    await until("both routers know both models", 60_000, ready, words);
+    await until("both routers know both models", 120_000, ready, words);
   }, 90_000);
 
   afterAll(async () => {
@@ -74,7 +74,7 @@ ${engine("alpha", one)}${engine("beta", two)}`;
   it("loads on a router's request, and cuts no stream of the other router by a swap", async () => {
     expect(await ask(urls[0]!, "alpha", 4), words()).toMatchObject({ status: 200, finished: true });
     const long = ask(urls[1]!, "alpha", 150);
-    await until("the stream runs", 10_000, async () => {
+    await until("the stream runs", 120_000, async () => {
       const status = (await (await fetch(`${admins[1]}/v1/cgn/status`)).json()) as {
         workers: { load: { inFlight: number } }[];
       };
