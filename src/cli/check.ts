@@ -1,10 +1,11 @@
 import { pairProblems } from "../config/checks/pair-problems.ts";
 import type { LoadedConfig } from "../config/load.ts";
-import { planEngine } from "../config/plan.ts";
+import { isOwnLauncher, planEngine } from "../config/plan.ts";
 import { formatProblem, sortProblems } from "../config/problems.ts";
 import type { EngineSettings } from "../config/settings.ts";
 import { CODES, isCgnError, type Problem } from "../core/errors.ts";
 import { FINDINGS, type FindingCode } from "../core/findings.ts";
+import type { PlanWarning } from "../core/launch-plan.ts";
 import { checkHost } from "./check-host.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, type Values } from "./command.ts";
 import { VERSION_OPTIONS } from "./engine-versions.ts";
@@ -76,10 +77,7 @@ async function checkFile(path: string | undefined, options: Values, cli: CliCont
     const { settings, problems, ctx } = loaded;
     const file = settings.file === undefined ? {} : { file: settings.file };
     if (problems.some((p) => p.severity === "error")) return { ...file, problems, exit: CODES.CONFIG_INVALID.exit };
-    const plans = settings.engines.flatMap((engine) => [
-      ...planWarnings(engine),
-      ...platformHint(engine, ctx.host.platform),
-    ]);
+    const plans = [...planWarnings(settings.engines), ...platformHint(settings.engines, ctx.host.platform)];
     return { ...file, problems: [...problems, ...plans], loaded, exit: 0 };
   } catch (e) {
     if (!isCgnError(e)) throw e;
@@ -140,35 +138,57 @@ function counted(problems: readonly Problem[]): { errors: number; warnings: numb
   return { errors, warnings: problems.length - errors };
 }
 
-function planWarnings(engine: EngineSettings): Problem[] {
-  return planEngine(engine).warnings.map((warning) => ({
+/** What launches warn of; once where several engines of the file have it in the same words. */
+function planWarnings(engines: readonly EngineSettings[]): Problem[] {
+  const groups = new Map<string, { readonly warning: PlanWarning; readonly engines: EngineSettings[] }>();
+  for (const engine of engines) {
+    for (const warning of planEngine(engine).warnings) {
+      const key = JSON.stringify([warning.code, warning.message, warning.remedy]);
+      const group = groups.get(key) ?? { warning, engines: [] };
+      group.engines.push(engine);
+      groups.set(key, group);
+    }
+  }
+  return [...groups.values()].map(({ warning, engines: own }) => ({
     severity: "warning",
     path: "",
-    problem: `engine ${engine.nodeId} (${engine.kind}, ${engine.model.name || engine.url}): ${warning.message}`,
+    problem: `${named(own, ({ nodeId, kind, model, url }) => `${nodeId} (${kind}, ${model.name || url})`)}: ${warning.message}`,
     remedy: warning.remedy,
     code: warning.code,
   }));
 }
 
 /** Commands are rendered for a GPU unless the file says otherwise: say so where this host would need another one. */
-function platformHint(engine: EngineSettings, platform: EngineSettings["slot"]["platform"]): Problem[] {
-  if (!engine.spawn || engine.slot.platform !== "unknown") return [];
-  if (commandOn(engine, platform) === commandOn(engine, "unknown")) return [];
+function platformHint(engines: readonly EngineSettings[], platform: EngineSettings["slot"]["platform"]): Problem[] {
+  const others = engines.filter(
+    (engine) =>
+      engine.spawn &&
+      engine.slot.platform === "unknown" &&
+      commandOn(engine, platform) !== commandOn(engine, "unknown"),
+  );
+  if (others.length === 0) return [];
+  const is = others.length === 1 ? "is" : "are";
   return [
     {
       severity: "warning",
       path: "agent.platform",
-      problem: `engine ${engine.nodeId} is rendered for a GPU, and this host has platform "${platform}"`,
-      remedy: `Set [agent].platform = "${platform}" (or "auto") if the engine will run here`,
+      problem: `${named(others, ({ nodeId }) => nodeId)} ${is} rendered for a GPU, and this host has platform "${platform}"`,
+      remedy: `Set [agent].platform = "${platform}" (or "auto") if ${others.length === 1 ? "it" : "they"} will run here`,
       code: "other-platform",
     },
   ];
 }
 
+/** `engine a`, `engines a, b`. */
+const named = (engines: readonly EngineSettings[], text: (engine: EngineSettings) => string): string =>
+  `engine${engines.length === 1 ? "" : "s"} ${engines.map(text).join(", ")}`;
+
 /** What would be rendered for a platform; undefined where that refuses the file, which was written for another. */
 function commandOn(engine: EngineSettings, platform: EngineSettings["slot"]["platform"]): string | undefined {
   try {
     const { argv, env } = planEngine({ ...engine, slot: { ...engine.slot, platform } });
+    // A simulated engine computes on nothing.
+    if (isOwnLauncher(engine, argv[0] ?? "")) return undefined;
     return JSON.stringify([argv, env]);
   } catch (e) {
     if (isCgnError(e, "CONFIG_INVALID")) return undefined;

@@ -1,3 +1,4 @@
+import { dirname, resolve } from "node:path";
 import type { HostNeeds, Peering } from "../core/host-needs.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { Announcement, Engine, LaunchInput } from "../engines/engine.ts";
@@ -38,7 +39,16 @@ export function engineNeeds(
   plan: LaunchPlan,
   engine: Engine = findEngine(settings.kind),
 ): HostNeeds | undefined {
-  return settings.spawn ? engine.needs?.(launchInput(settings), plan) : undefined;
+  const needs = settings.spawn ? engine.needs?.(launchInput(settings), plan) : undefined;
+  if (needs === undefined || needs.model?.path !== undefined || !isOwnLauncher(settings, needs.program)) return needs;
+  // A simulated engine loads nothing.
+  const { model: _, ...rest } = needs;
+  return rest;
+}
+
+/** Is it one of cgn's own launchers, which stand for an engine and compute nothing? */
+export function isOwnLauncher({ slot }: EngineSettings, program: string): boolean {
+  return slot.launcherDir !== undefined && dirname(resolve(program)) === slot.launcherDir;
 }
 
 /** What must agree with the engine at the other end of a hand-over. */

@@ -31,7 +31,8 @@ interface Broken {
   readonly place?: string;
   readonly says: RegExp;
   readonly remedy: RegExp;
-  readonly fix?: RegExp;
+  /** "none": there must be none. */
+  readonly fix?: RegExp | "none";
 }
 
 const vllm = (more = "", model = ""): string => `[models.m]
@@ -176,10 +177,11 @@ const BROKEN: readonly Broken[] = [
     name: "a GPU that is not there",
     toml: vllm("gpus = [4, 5]", "tp = 2"),
     code: "gpu-index",
-    place: "3:6",
+    // It pointed at the model's tp, where nothing is to be changed; and what only lists GPUs mends nothing.
+    place: "6:8",
     says: /GPU 4, 5 is not on this host, which has 2 \(0, 1\)/,
-    remedy: /Name GPUs that are there/,
-    fix: /nvidia-smi -L/,
+    remedy: /Name GPUs that are there \(0, 1\)/,
+    fix: "none",
   },
   {
     name: "more ranks than GPUs",
@@ -273,7 +275,8 @@ const BROKEN: readonly Broken[] = [
     severity: "warning",
     says: /at most 8 MiB may be locked/,
     remedy: /LimitMEMLOCK=infinity/,
-    fix: /ulimit -l unlimited/,
+    // The hard limit is what is short: only root raises it.
+    fix: /^sudo prlimit --pid \$\$ --memlock=unlimited/,
   },
   {
     name: "a port that another process has",
@@ -293,7 +296,7 @@ const BROKEN: readonly Broken[] = [
     place: "4:18",
     says: /port 30000 \(kv-events\) is in use by another process/,
     remedy: /choose another port/,
-    fix: /ss -ltnp/,
+    fix: "none",
   },
   {
     name: "a model that is not there",
@@ -378,17 +381,87 @@ const BROKEN: readonly Broken[] = [
     place: "8:18",
     says: /KVBM's disk cache \(500 GiB\) has 100 GiB free in "\/ssd\/8000"/,
     remedy: /Lower its size/,
-    fix: /df -h \/ssd\/8000/,
+    fix: "none",
   },
   {
     name: "a disk folder that may not be written",
     toml: vllm('kv_offload = "kvbm"\n[engine.vllm.kvbm]\ndisk_cache_gib = 50\ndisk_dir = "/ssd"'),
-    launch: { disks: [{ dir: "/ssd/8000", freeBytes: 100 * GIB, problem: "/ssd cannot be written by this user" }] },
+    launch: {
+      disks: [
+        { dir: "/ssd/8000", freeBytes: 100 * GIB, problem: "/ssd cannot be written by this user", wantsRights: true },
+      ],
+    },
     code: "disk-unwritable",
     place: "8:18",
     says: /cannot be kept in "\/ssd\/8000": \/ssd cannot be written by this user/,
     remedy: /Give it the rights/,
-    fix: /mkdir -p \/ssd\/8000/,
+    // `mkdir` below a folder that may not be written failed as well.
+    fix: /^sudo install -d -o "\$\(id -un\)" \/ssd\/8000$/,
+  },
+  {
+    name: "a disk folder below /proc",
+    toml: vllm('kv_offload = "kvbm"\n[engine.vllm.kvbm]\ndisk_cache_gib = 50\ndisk_dir = "/proc/x"'),
+    launch: { disks: [{ dir: "/proc/x", freeBytes: 0, problem: "/proc is of a file system that keeps no files" }] },
+    code: "disk-unwritable",
+    place: "8:18",
+    says: /\/proc is of a file system that keeps no files/,
+    remedy: /^Name another folder$/,
+    fix: "none",
+  },
+  {
+    // It got the advice to make README.md executable.
+    name: "a binary that is no program",
+    toml: vllm('[engine.vllm]\nbinary = "README.md"'),
+    launch: { program: { unrunnable: "/x/README.md", looksRunnable: false } },
+    code: "engine-missing",
+    place: "7:10",
+    says: /"\/x\/README\.md" is no program/,
+    remedy: /Set "binary" to the engine's program/,
+    fix: "none",
+  },
+  {
+    name: "a venv of uv without pip",
+    toml: vllm('kv_offload = "nixl"'),
+    launch: (good) => ({ packages: { vllm: good.packages!["vllm"]! }, installer: "uv" }),
+    code: "package-missing",
+    place: "6:14",
+    says: /the Python package nixl is not installed/,
+    remedy: /Install it there/,
+    fix: /^uv pip install --python \S+ 'nixl/,
+  },
+  {
+    name: "a venv with ensurepip only",
+    toml: vllm('kv_offload = "nixl"'),
+    launch: (good) => ({ packages: { vllm: good.packages!["vllm"]! }, installer: "ensurepip" }),
+    code: "package-missing",
+    place: "6:14",
+    says: /the Python package nixl is not installed/,
+    remedy: /Install it there/,
+    fix: /^(\S+) -m ensurepip && \1 -m pip install 'nixl/,
+  },
+  {
+    // Half a download passed for a model.
+    name: "a model of which shards are missing",
+    toml: vllm(),
+    launch: {
+      model: { at: "/models/m", isFolder: true, hasConfig: true, weightBytes: 1, broken: [], missing: ["b", "c"] },
+    },
+    code: "model-incomplete",
+    place: "2:8",
+    says: /names "b" and 1 more files that are not there/,
+    remedy: /Download the model in full/,
+  },
+  {
+    name: "a hub model of which the engine downloads the rest",
+    toml: vllm(),
+    launch: {
+      model: { at: "/c/m", isFolder: true, hasConfig: true, weightBytes: 1, broken: [], missing: ["b"], inHub: true },
+    },
+    code: "model-incomplete",
+    severity: "warning",
+    place: "2:8",
+    says: /names "b" that is not there/,
+    remedy: /Download the model in full/,
   },
   {
     name: "LMCACHE_CONFIG_FILE that names nothing",
@@ -464,7 +537,10 @@ describe("hostProblems()", () => {
     expect(problem?.remedy).toMatch(broken.remedy);
     const place = problem?.line === undefined ? undefined : `${problem.line}:${problem.column}`;
     expect(place).toBe(broken.place);
-    if (broken.fix !== undefined) expect(problem?.fix).toMatch(broken.fix);
+    if (broken.fix === "none") expect(problem).not.toHaveProperty("fix");
+    else if (broken.fix !== undefined) expect(problem?.fix).toMatch(broken.fix);
+    // What only looks is no fix.
+    expect(problem?.fix ?? "").not.toMatch(/^(nvidia-smi|free|df|ls|ss|#)\b/);
   });
 
   it.each(["none", "nixl", "lmcache", "kvbm"])("finds nothing on a good host for vLLM with %s", (offload) => {
@@ -473,6 +549,27 @@ describe("hostProblems()", () => {
 
   it.each(["llama_cpp", "mlx", "sglang"])("finds nothing on a good host for %s", (kind) => {
     expect(look({ toml: vllm().replace("vllm", kind) } as Broken)).toEqual([]);
+  });
+
+  // Each start of a simulated engine told that its model is not downloaded, which it never is.
+  it("looks for no model on the hub for a simulated engine", () => {
+    const toml = vllm(`[engine.vllm]\nbinary = "${SAMPLE_HOST.launcherDir}/sim-vllm.mjs"`).replace(/path = .*/, "");
+    const launch = (good: LaunchState) => ({ model: good.model === undefined ? undefined : {} });
+    expect(look({ toml, launch } as unknown as Broken)).toEqual([]);
+    expect(look({ toml: toml.replace("launchers", "others"), launch } as unknown as Broken)).toMatchObject([
+      { code: "model-not-downloaded" },
+    ]);
+  });
+
+  // Engines of one file with one fault had a line each.
+  it("tells once what several engines of a file lack", () => {
+    const toml =
+      '[models.m]\nhf_repo = "a/b"\n[[engines]]\nkind = "vllm"\nurl = "http://127.0.0.1:1"\n' +
+      '[[engines]]\nkind = "vllm"\nurl = "http://127.0.0.1:2"\n';
+    const found = look({ toml, launch: { model: {} } } as unknown as Broken);
+    expect(found).toMatchObject([
+      { code: "model-not-downloaded", problem: expect.stringMatching(/^\S+, \S+: "a\/b"/) },
+    ]);
   });
 
   it("needs no GPU where a laptop runs llama.cpp", () => {

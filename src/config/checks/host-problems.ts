@@ -46,11 +46,26 @@ export function hostProblems(
   );
   const own = checked.flatMap((launch, n) => launchFindings(launch, host).map((finding) => ({ launch: n, finding })));
   const all = [...own, ...sharedFindings(checked, host), ...addressFindings(launches, host), ...clashes(launches)];
-  return all.map(({ launch, finding }) => {
+  return merged(all, launches).map(({ launch, finding, names }) => {
     const { loaded, settings } = launches[launch]!;
-    const name = launches.length > 1 ? settings.nodeId : undefined;
+    const name = launches.length > 1 ? names.join(", ") : undefined;
     return placedFinding(loaded.ctx, settings.path, finding, name);
   });
+}
+
+/** What several engines of one file lack for the same cause is told once, at the first of them. */
+function merged(all: readonly Found[], launches: readonly HostLaunch[]): (Found & { readonly names: string[] })[] {
+  const groups = new Map<string, Found & { readonly names: string[] }>();
+  const files = [...new Set(launches.map(({ loaded }) => loaded))];
+  for (const each of all) {
+    const { loaded, settings } = launches[each.launch]!;
+    const { code, severity, what, remedy, fix } = each.finding;
+    const key = JSON.stringify([files.indexOf(loaded), code, severity, what, remedy, fix]);
+    const group = groups.get(key) ?? { ...each, names: [] };
+    if (!group.names.includes(settings.nodeId)) group.names.push(settings.nodeId);
+    groups.set(key, group);
+  }
+  return [...groups.values()];
 }
 
 type Found = { readonly launch: number; readonly finding: Finding };

@@ -40,19 +40,27 @@ export function launchFindings(launch: CheckedLaunch, host: HostState): Finding[
 function programFindings({ needs, state: { program } }: CheckedLaunch): Finding[] {
   const { program: name, programKeys: keys, install } = needs;
   const remedy = 'Install the engine, or set its "binary" to the full path of the program';
-  const find = (what: string, fix: string): Finding[] => [
-    { code: "engine-missing", severity: "error", what, remedy, keys, fix },
+  const find = (what: string, fix: string | undefined, how = remedy): Finding[] => [
+    { code: "engine-missing", severity: "error", what, remedy: how, keys, ...(fix === undefined ? {} : { fix }) },
   ];
-  const fix = /^pip install/.test(install) ? install : `# ${install}`;
+  // Engines that are not installed by one command are told of in words.
+  const fix = /^pip install/.test(install) ? install : undefined;
+  const how =
+    fix === undefined
+      ? `${install[0]?.toUpperCase()}${install.slice(1)}, or set its "binary" to the full path of the program`
+      : remedy;
   if (program.pythonMissing !== undefined) {
     const what = `"${program.path}" is run by ${program.pythonMissing}, which is not there (its environment was moved or removed)`;
-    return find(what, fix);
+    return find(what, fix, how);
   }
   if (program.path !== undefined) return [];
   if (program.unrunnable !== undefined) {
+    if (program.looksRunnable === false) {
+      return find(`"${program.unrunnable}" is no program`, undefined, 'Set "binary" to the engine\'s program');
+    }
     return find(`"${program.unrunnable}" cannot be run by this user`, `chmod +x ${shellWord(program.unrunnable)}`);
   }
-  return find(name.includes("/") ? `"${name}" is not there` : `"${name}" is not in PATH`, fix);
+  return find(name.includes("/") ? `"${name}" is not there` : `"${name}" is not in PATH`, fix, how);
 }
 
 /** Programs that run beside the engine come with one of its packages. */
@@ -62,7 +70,9 @@ function missingPrograms({ needs, state }: CheckedLaunch): Finding[] {
     const remedy = "Install its package into the engine's own Python, and name the engine by its full path";
     const python = state.program.python;
     const fix =
-      python === undefined ? `pip install ${shellWord(name)}` : pipInstall(python, [name.replace(/^.*\//, "")]);
+      python === undefined
+        ? `pip install ${shellWord(name)}`
+        : pipInstall(python, [name.replace(/^.*\//, "")], state.installer);
     return {
       code: "engine-missing",
       severity: "error",
@@ -74,23 +84,31 @@ function missingPrograms({ needs, state }: CheckedLaunch): Finding[] {
   });
 }
 
-/** pip of the engine's own environment. */
-export function pipInstall(python: string, requirements: readonly string[]): string {
-  return [python, "-m", "pip", "install", ...requirements].map(shellWord).join(" ");
+/** pip of the engine's own environment; where it has none, what brings or replaces it. */
+export function pipInstall(
+  python: string,
+  requirements: readonly string[],
+  installer: LaunchState["installer"] = "pip",
+): string {
+  const words = (list: readonly string[]): string => list.map(shellWord).join(" ");
+  if (installer === "uv") return words(["uv", "pip", "install", "--python", python, ...requirements]);
+  const install = words([python, "-m", "pip", "install", ...requirements]);
+  return installer === "pip" ? install : `${words([python, "-m", "ensurepip"])} && ${install}`;
 }
 
 /** A name that pip takes, with its range. */
 const requirement = ({ name, range }: PackageNeed): string => `${name}${(range ?? "").split(" ").join(",")}`;
 
-function packageFindings({ needs, state: { program, packages } }: CheckedLaunch): Finding[] {
+function packageFindings({ needs, state: { program, packages, installer } }: CheckedLaunch): Finding[] {
   // No Python program, or one that cannot be asked: its own start will tell.
   if (packages === undefined || program.python === undefined) return [];
   const python = program.python;
-  const own = needs.own === undefined || isThere(needs.own, packages) ? [] : [missing(needs.own, needs, python)];
+  const own =
+    needs.own === undefined || isThere(needs.own, packages) ? [] : [missing(needs.own, needs, python, installer)];
   // Without the engine itself this is another Python than the one that is meant.
   if (own.length > 0) return own;
   return needs.packages.flatMap((need): Finding[] => {
-    if (!isThere(need, packages)) return [missing(need, needs, python)];
+    if (!isThere(need, packages)) return [missing(need, needs, python, installer)];
     const version = versionOf(need, packages);
     if (version === undefined || need.range === undefined || inRange(version, need.range)) return [];
     return [
@@ -100,13 +118,13 @@ function packageFindings({ needs, state: { program, packages } }: CheckedLaunch)
         what: `${need.name} ${version} is installed, and ${need.why} is rendered for ${need.range}`,
         remedy: `Install ${need.name} ${need.range}`,
         keys: ["engine.kv_offload", ...needs.programKeys],
-        fix: pipInstall(python, [requirement(need)]),
+        fix: pipInstall(python, [requirement(need)], installer),
       },
     ];
   });
 }
 
-function missing(need: PackageNeed, needs: HostNeeds, python: string): Finding {
+function missing(need: PackageNeed, needs: HostNeeds, python: string, installer: LaunchState["installer"]): Finding {
   const isOwn = need === needs.own;
   return {
     code: "package-missing",
@@ -114,11 +132,11 @@ function missing(need: PackageNeed, needs: HostNeeds, python: string): Finding {
     what: `the Python package ${need.name} is not installed in ${python}, and ${isOwn ? "this engine is run by it" : `${need.why} needs it`}`,
     remedy: isOwn ? 'Install it there, or set "binary" to the Python that has it' : "Install it there",
     keys: isOwn ? needs.programKeys : ["engine.kv_offload", ...needs.programKeys],
-    fix: pipInstall(python, [requirement(need)]),
+    fix: pipInstall(python, [requirement(need)], installer),
   };
 }
 
-function versionFindings({ needs, state: { program, packages } }: CheckedLaunch): Finding[] {
+function versionFindings({ needs, state: { program, packages, installer } }: CheckedLaunch): Finding[] {
   if (packages === undefined) return [];
   const all = [...(needs.own === undefined ? [] : [needs.own]), ...needs.packages];
   const versions = new Map(all.flatMap((need) => [[need.name, versionOf(need, packages)]] as const));
@@ -137,7 +155,7 @@ function versionFindings({ needs, state: { program, packages } }: CheckedLaunch)
       keys: ["engine.kv_offload", ...needs.programKeys],
       ...(bad.install === undefined || program.python === undefined
         ? {}
-        : { fix: pipInstall(program.python, bad.install) }),
+        : { fix: pipInstall(program.python, bad.install, installer) }),
     };
   });
 }

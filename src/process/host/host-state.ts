@@ -33,6 +33,8 @@ export interface ProgramState {
   readonly path?: string;
   /** It was found there and cannot be run: no execute permission, a folder. */
   readonly unrunnable?: string;
+  /** Does what cannot be run begin as programs and scripts do? */
+  readonly looksRunnable?: boolean;
   /** The Python that runs it; undefined: it is no Python program, or nobody can tell. */
   readonly python?: string;
   /** The interpreter that its first line names is not there. */
@@ -55,6 +57,10 @@ export interface ModelState {
   readonly weightBytes?: number;
   /** Weight files that are Git LFS pointers, or parts of a download that did not end. */
   readonly broken?: readonly string[];
+  /** Files that the weights' index names and that are not there. */
+  readonly missing?: readonly string[];
+  /** It was found in the hub's cache: what is missing there is downloaded, unless the hub is off. */
+  readonly inHub?: boolean;
   /** This user may not read it. */
   readonly unreadable?: string;
   /** Is a name on the hub's own, with no file in the cache, to be downloaded at the start? */
@@ -74,6 +80,8 @@ export interface DiskState {
   readonly freeBytes?: number;
   /** Why it cannot be written. */
   readonly problem?: string;
+  /** Would the right to write mend that? */
+  readonly wantsRights?: boolean;
 }
 
 /** What was found for one launch. */
@@ -81,6 +89,8 @@ export interface LaunchState {
   readonly program: ProgramState;
   /** By distribution name, those that are there. Undefined: its Python could not be asked. */
   readonly packages?: Readonly<Record<string, PackageState>>;
+  /** What can install packages there. `ensurepip`: pip after that; `uv`: neither is there. Default pip. */
+  readonly installer?: "pip" | "ensurepip" | "uv";
   readonly model?: ModelState;
   /** Those of the plan that are taken by others. */
   readonly ports: readonly PortState[];

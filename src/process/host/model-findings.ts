@@ -17,15 +17,15 @@ export function modelFindings({ needs, state }: CheckedLaunch): Finding[] {
     return find("model-missing", `"${found.unreadable}" cannot be read by this user`, "Give it the rights", fix);
   }
   if (found.at === undefined) return absentModel(needs, found, find);
+  if (found.missing !== undefined && found.missing.length > 0) return [incomplete(needs, found, found.missing, find)];
   const isGguf = model.layout === "gguf" || (model.layout === "any" && !found.isFolder);
   if (found.broken !== undefined && found.broken.length > 0) {
-    const [first = "", ...rest] = found.broken;
-    const what = `"${first}"${rest.length > 0 ? ` and ${rest.length} more files` : ""} of the model are no weights but a Git LFS pointer, empty, or half a download`;
+    const what = `${listed(found.broken)} of the model are no weights but a Git LFS pointer, empty, cut short, or half a download`;
     return find("model-incomplete", what, "Download the model again in full", download(needs));
   }
   if (isGguf && found.isFolder === true) {
     const what = `"${found.at}" is a folder, and this engine loads one GGUF file`;
-    return find("model-incomplete", what, "Name the .gguf file in it", `ls ${shellWord(found.at)}`);
+    return find("model-incomplete", what, "Name the .gguf file in it");
   }
   if (found.isFolder !== true || isGguf) return [];
   if (found.hasConfig === false) {
@@ -37,16 +37,25 @@ export function modelFindings({ needs, state }: CheckedLaunch): Finding[] {
   return none.map((finding) => ({ ...finding, severity: "warning" }));
 }
 
+const listed = ([first = "", ...rest]: readonly string[]): string =>
+  `"${first}"${rest.length > 0 ? ` and ${rest.length} more files` : ""}`;
+
+/** Shards that are not there. An engine downloads those of a hub model at its start. */
+function incomplete(needs: HostNeeds, found: ModelState, missing: readonly string[], find: Find): Finding {
+  const what = `the index of the weights in "${found.at}" names ${listed(missing)} that ${missing.length === 1 ? "is" : "are"} not there`;
+  const [finding] = find("model-incomplete", what, "Download the model in full", download(needs));
+  const isFetched = found.inHub === true && found.hubOffline !== true;
+  return { ...finding!, severity: isFetched ? "warning" : "error" };
+}
+
+type Find = (code: Finding["code"], what: string, remedy: string, fix?: string) => Finding[];
+
 /** Ends with the command that fetches the model, where a hub name is known. */
 function download({ model }: HostNeeds): string | undefined {
   return model?.repo === undefined ? undefined : `hf download ${shellWord(model.repo)}`;
 }
 
-function absentModel(
-  needs: HostNeeds,
-  found: ModelState,
-  find: (code: Finding["code"], what: string, remedy: string, fix?: string) => Finding[],
-): Finding[] {
+function absentModel(needs: HostNeeds, found: ModelState, find: Find): Finding[] {
   const { model } = needs;
   if (model?.repo === undefined) {
     return find("model-missing", `"${model?.path}" does not exist`, "Set path to the model's file or folder");

@@ -46,7 +46,10 @@ describe("findProgram()", () => {
     const moved = script("moved", "#!/no/such/python3\n");
     expect(await findProgram(moved, {})).toEqual({ path: moved, pythonMissing: "/no/such/python3" });
     const plain = script("plain", "x", 0o644);
-    expect(await findProgram(plain, {})).toEqual({ unrunnable: plain });
+    expect(await findProgram(plain, {})).toEqual({ unrunnable: plain, looksRunnable: false });
+    const program = script("program", "\x7fELF", 0o644);
+    expect(await findProgram(program, {})).toEqual({ unrunnable: program, looksRunnable: true });
+    expect(await findProgram(dir, {})).toEqual({ unrunnable: dir, looksRunnable: false });
     expect(await findProgram("nothing-of-that-name", { PATH: dir })).toEqual({});
   });
 

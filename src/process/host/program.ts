@@ -19,7 +19,7 @@ export async function findProgram(command: string, env: Env): Promise<ProgramSta
     if (found === "runnable") return { path: file, ...(await pythonOf(file, env)) };
     if (found === "unrunnable") unrunnable ??= file;
   }
-  return unrunnable === undefined ? {} : { unrunnable };
+  return unrunnable === undefined ? {} : { unrunnable, looksRunnable: isProgramHead(await head(unrunnable)) };
 }
 
 /** Where a command is looked for, in order. */
@@ -51,12 +51,18 @@ async function pythonOf(file: string, env: Env): Promise<Pick<ProgramState, "pyt
   return { pythonMissing: named };
 }
 
+/** `#!`, ELF or Mach-O. */
+const isProgramHead = (text: string): boolean => /^(#!|\x7fELF|[\xce\xcf]\xfa\xed\xfe|\xca\xfe\xba\xbe)/.test(text);
+
 async function head(file: string): Promise<string> {
   const handle = await open(file, "r").catch(() => undefined);
   if (handle === undefined) return "";
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
     return buffer.toString("latin1", 0, bytesRead);
+  } catch {
+    // A folder.
+    return "";
   } finally {
     await handle.close();
   }

@@ -1,11 +1,11 @@
 import { constants } from "node:fs";
-import { access, stat } from "node:fs/promises";
+import { access, stat, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import type { DiskNeed, HostNeeds } from "../../core/host-needs.ts";
+import type { DiskNeed, HostNeeds, PackageNeed } from "../../core/host-needs.ts";
 import type { LaunchPlan, PlanPort } from "../../core/launch-plan.ts";
 import { findPortHolder, isPortFree } from "../port-holder.ts";
-import type { DiskState, LaunchState, PortState } from "./host-state.ts";
+import type { DiskState, LaunchState, PackageState, PortState } from "./host-state.ts";
 import { findProgram } from "./program.ts";
 import { askPackages } from "./python-packages.ts";
 import { type FindInHub, freeBytes, readModelState } from "./read-model.ts";
@@ -25,7 +25,9 @@ export async function readLaunch(needs: HostNeeds, plan: LaunchPlan, options: Lo
   const program = await findProgram(needs.program, env);
   const asked = [...(needs.own === undefined ? [] : [needs.own]), ...needs.packages];
   const [packages, model, taken, disks, missingFiles, missingFileVariables, missingPrograms] = await Promise.all([
-    program.python === undefined || asked.length === 0 ? undefined : askPackages(program.python, asked, env),
+    program.python === undefined || asked.length === 0
+      ? undefined
+      : askPackages(program.python, [...asked, ...INSTALLERS], env),
     needs.model === undefined ? undefined : readModelState(needs.model, env, findInHub),
     takenPorts(plan, options.heldPorts),
     Promise.all(needs.disks.flatMap((disk) => foldersOf(disk, env)).map(lookAtDisk)),
@@ -36,7 +38,7 @@ export async function readLaunch(needs: HostNeeds, plan: LaunchPlan, options: Lo
   const runningPid = await runningOf(taken, plan);
   return {
     program,
-    ...(packages === undefined ? {} : { packages }),
+    ...(packages === undefined ? {} : { packages, installer: installerIn(packages) }),
     ...(model === undefined ? {} : { model }),
     ports: runningPid === undefined ? taken : [],
     ...(runningPid === undefined ? {} : { runningPid }),
@@ -46,6 +48,15 @@ export async function readLaunch(needs: HostNeeds, plan: LaunchPlan, options: Lo
     variables: setOf(needs, env),
     missingFileVariables,
   };
+}
+
+/** What installs packages, looked for beside those that are needed. */
+const INSTALLERS: readonly PackageNeed[] = ["pip", "ensurepip"].map((name) => ({ name, module: name, why: "--fix" }));
+
+/** A venv of uv has no pip; Debian's Python has no ensurepip. */
+function installerIn(packages: Readonly<Record<string, PackageState>>): "pip" | "ensurepip" | "uv" {
+  if (packages["pip"] !== undefined) return "pip";
+  return packages["ensurepip"] === undefined ? "uv" : "ensurepip";
 }
 
 /** Files that the plan requires, without the model, which is looked at by itself. */
@@ -99,20 +110,33 @@ function foldersOf({ dir, variable, inTemp }: DiskNeed, env: LookOptions["env"])
 async function lookAtDisk(dir: string): Promise<DiskState> {
   const free = await freeBytes(dir);
   const problem = await writeProblem(dir);
-  return { dir, ...(free === undefined ? {} : { freeBytes: free }), ...(problem === undefined ? {} : { problem }) };
+  return { dir, ...(free === undefined ? {} : { freeBytes: free }), ...problem };
 }
 
 /** A folder that is not there yet can be made when its nearest parent can be written. Makes nothing. */
-async function writeProblem(dir: string): Promise<string | undefined> {
+async function writeProblem(dir: string): Promise<Pick<DiskState, "problem" | "wantsRights">> {
   for (let at = resolve(dir); ; at = dirname(at)) {
     const found = await stat(at).catch(() => undefined);
     if (found === undefined && dirname(at) !== at) continue;
-    if (found?.isDirectory() !== true) return `${at} is no folder`;
+    if (found?.isDirectory() !== true) return { problem: `${at} is no folder` };
+    if (await keepsNothing(at)) return { problem: `${at} is of a file system that keeps no files` };
     return access(at, constants.W_OK | constants.X_OK).then(
-      () => undefined,
-      () => `${at} cannot be written by this user`,
+      () => ({}),
+      (error: NodeJS.ErrnoException) =>
+        error.code === "EROFS"
+          ? { problem: `${at} is mounted read-only` }
+          : { problem: `${at} cannot be written by this user`, wantsRights: true },
     );
   }
+}
+
+/** An automounter's folder has no blocks either, and what is below it may have (linux/magic.h, AUTOFS_SUPER_MAGIC). */
+const AUTOFS = 0x0187;
+
+/** /proc, /sys and their like: the rights may be there, and no file can be made. */
+async function keepsNothing(dir: string): Promise<boolean> {
+  const found = await statfs(dir).catch(() => undefined);
+  return found !== undefined && found.blocks === 0 && found.type !== AUTOFS;
 }
 
 /** Ports of a plan that this engine opens and somebody else listens on. */

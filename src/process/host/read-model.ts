@@ -4,6 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import type { ModelNeed } from "../../core/host-needs.ts";
 import { isShortage } from "../shortage.ts";
 import type { ModelState } from "./host-state.ts";
+import { isWhole, shardsOf } from "./weight-files.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -17,17 +18,18 @@ const FORMATS = [/\.safetensors$/i, /\.gguf$/i, /\.(bin|pt|pth|npz)$/i];
 const POINTER_BYTES = 1_024;
 const POINTER = "version https://git-lfs.github.com/spec/";
 
-/** Look at what should be loaded. Reads directory entries and the first bytes of tiny files only. */
+/** Look at what should be loaded. Reads directory entries, the weights' index and the heads of files only. */
 export async function readModelState(need: ModelNeed, env: Env, findInHub: FindInHub): Promise<ModelState> {
   if (need.path !== undefined) {
-    const local = await lookAt(resolve(need.path));
+    const local = await lookAt(resolve(need.path), need.layout);
     if (local.at !== undefined || local.unreadable !== undefined || need.repo === undefined) return local;
   }
   const cached = need.repo === undefined ? undefined : await findInHub(need.repo, env);
-  if (cached !== undefined) return lookAt(cached);
+  const hubOffline = isOn(env["HF_HUB_OFFLINE"]) || isOn(env["TRANSFORMERS_OFFLINE"]);
+  if (cached !== undefined) return { ...(await lookAt(cached, need.layout)), inHub: true, hubOffline };
   const free = await freeBytes(cacheFolder(env));
   return {
-    hubOffline: isOn(env["HF_HUB_OFFLINE"]) || isOn(env["TRANSFORMERS_OFFLINE"]),
+    hubOffline,
     ...(free === undefined ? {} : { hubFreeBytes: free }),
   };
 }
@@ -38,11 +40,11 @@ const isOn = (value: string | undefined): boolean => /^(1|true|yes|on)$/i.test(v
 const cacheFolder = (env: Env): string =>
   env["HF_HUB_CACHE"] || env["HF_HOME"] || env["XDG_CACHE_HOME"] || env["HOME"] || "/";
 
-async function lookAt(path: string): Promise<ModelState> {
+async function lookAt(path: string, layout: ModelNeed["layout"]): Promise<ModelState> {
   try {
     const found = await stat(path);
     await access(path, found.isDirectory() ? constants.R_OK | constants.X_OK : constants.R_OK);
-    return found.isDirectory() ? await lookAtFolder(path) : await lookAtFile(path, found.size);
+    return found.isDirectory() ? await lookAtFolder(path) : await lookAtFile(path, found.size, layout);
   } catch (error) {
     // Out of descriptors: that says nothing about the model.
     if (isShortage(error)) throw error;
@@ -51,8 +53,8 @@ async function lookAt(path: string): Promise<ModelState> {
   }
 }
 
-async function lookAtFile(path: string, bytes: number): Promise<ModelState> {
-  const broken = (await isPointer(path, bytes)) || bytes === 0 ? [path] : [];
+async function lookAtFile(path: string, bytes: number, layout: ModelNeed["layout"]): Promise<ModelState> {
+  const broken = (await isBroken(path, bytes, layout === "gguf" ? "gguf" : formatOf(path))) ? [path] : [];
   return { at: path, isFolder: false, weightBytes: bytes, broken };
 }
 
@@ -65,11 +67,31 @@ async function lookAtFolder(at: string): Promise<ModelState> {
   for (const name of weights) {
     const file = await stat(join(at, name)).catch(() => undefined);
     // A link into the hub's blobs that leads nowhere is half a download.
-    if (file === undefined || file.size === 0 || (await isPointer(join(at, name), file.size))) broken.push(name);
+    if (file === undefined || (await isBroken(join(at, name), file.size, formatOf(name)))) broken.push(name);
     else weightBytes += file.size;
   }
   const hasConfig = names.includes("config.json") || names.includes("params.json");
-  return { at, isFolder: true, hasConfig, weightBytes, broken };
+  return { at, isFolder: true, hasConfig, weightBytes, broken, missing: await missingShards(at, names, weights) };
+}
+
+/** An index beside the weights names all files of one download. Mistral's `consolidated` files are the same weights once more. */
+async function missingShards(at: string, names: readonly string[], weights: readonly string[]): Promise<string[]> {
+  const format = weights.some((name) => /\.(bin|pt|pth)$/i.test(name)) ? "bin" : "safetensors";
+  const index = names.find((name) => name.endsWith(`.${format}.index.json`));
+  if (index === undefined) return [];
+  const shards = await shardsOf(join(at, index));
+  const missing = shards.filter((name) => !names.includes(name));
+  const hasOther = missing.length === shards.length && weights.some((name) => /^consolidated/.test(name));
+  return hasOther ? [] : missing;
+}
+
+type Format = Parameters<typeof isWhole>[2];
+
+const formatOf = (name: string): Format =>
+  /\.gguf$/i.test(name) ? "gguf" : /\.safetensors$/i.test(name) ? "safetensors" : "other";
+
+async function isBroken(path: string, bytes: number, format: Format): Promise<boolean> {
+  return bytes === 0 || (await isPointer(path, bytes)) || !(await isWhole(path, bytes, format));
 }
 
 async function isPointer(path: string, bytes: number): Promise<boolean> {

@@ -13,7 +13,7 @@ export function portFindings({ state }: CheckedLaunch): Finding[] {
       what: `port ${port} (${name}) is in use by ${by}`,
       remedy: "End that process, or choose another port",
       keys: name === "http" ? ["engine.url", "engine"] : ["agent.side_port_base", "engine"],
-      fix: holder === undefined ? `ss -ltnp 'sport = :${port}'` : `kill ${holder.pid}`,
+      ...(holder === undefined ? {} : { fix: `kill ${holder.pid}` }),
     };
   });
 }
@@ -41,9 +41,11 @@ export function diskFindings({ needs, state }: CheckedLaunch): Finding[] {
     if (need === undefined) return [];
     if (disk.problem !== undefined) {
       const what = `${need.what} cannot be kept in "${disk.dir}": ${disk.problem}`;
-      const fix = `mkdir -p ${shellWord(disk.dir)} && chown "$USER" ${shellWord(disk.dir)}`;
-      const remedy = "Give it the rights, or name another folder";
-      return [{ code: "disk-unwritable", severity: "error", what, remedy, keys: need.keys, fix }];
+      const base = { code: "disk-unwritable", severity: "error", what, keys: need.keys } as const;
+      if (disk.wantsRights !== true) return [{ ...base, remedy: "Name another folder" }];
+      // Whoever may not write the parent may not make the folder in it either.
+      const fix = `sudo install -d -o "$(id -un)" ${shellWord(disk.dir)}`;
+      return [{ ...base, remedy: "Give it the rights, or name another folder", fix }];
     }
     if (disk.freeBytes === undefined || disk.freeBytes >= Math.max(need.bytes, LEAST_FREE)) return [];
     const severity = need.bytes > 0 ? "error" : "warning";
@@ -52,7 +54,7 @@ export function diskFindings({ needs, state }: CheckedLaunch): Finding[] {
       need.bytes > 0
         ? "Lower its size, or name a folder on another disk"
         : "Free some, or name a folder on another disk";
-    return [{ code: "disk-space", severity, what, remedy, keys: need.keys, fix: `df -h ${shellWord(disk.dir)}` }];
+    return [{ code: "disk-space", severity, what, remedy, keys: need.keys }];
   });
 }
 
@@ -67,7 +69,7 @@ export function transferFindings({ needs }: CheckedLaunch, host: HostState): Fin
       what: `/dev/shm has ${gib(shm)}, and ranks and transfer libraries want at least ${gib(needs.sharedMemoryBytes)} there`,
       remedy: "Start the container with --shm-size or --ipc=host, or enlarge the mount",
       keys: [],
-      fix: `mount -o remount,size=${Math.ceil(needs.sharedMemoryBytes / 1024 ** 3) * 8}G /dev/shm`,
+      fix: `sudo mount -o remount,size=${Math.ceil(needs.sharedMemoryBytes / 1024 ** 3) * 8}G /dev/shm`,
     });
   }
   const { lockedMemoryBytes: locked } = host;
@@ -78,7 +80,8 @@ export function transferFindings({ needs }: CheckedLaunch, host: HostState): Fin
       what: `at most ${gib(locked)} may be locked, and NIXL and UCX register all KV memory with the network card`,
       remedy: "Set LimitMEMLOCK=infinity in the unit, or --ulimit memlock=-1 for the container",
       keys: [],
-      fix: "ulimit -l unlimited",
+      // The soft limit is raised by engines themselves; the hard one only by root.
+      fix: "sudo prlimit --pid $$ --memlock=unlimited:unlimited",
     });
   }
   return found;

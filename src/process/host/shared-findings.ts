@@ -37,7 +37,7 @@ function memoryFinding(
   parts: string,
   { keys }: MemoryNeed,
 ): Finding | undefined {
-  const base = { code: "host-memory", keys, fix: "free -h" } as const;
+  const base = { code: "host-memory", keys } as const;
   if (has !== undefined && total > has) {
     const what = `${gib(total)} of memory are asked for and ${where} ${gib(has)}: ${parts}`;
     return {
