@@ -44,7 +44,13 @@ export async function runKvcached(
   const tls = openTls(security, { clock, log });
   const instance = randomUUID();
   const keeper = new SnapshotKeeper({ dir: kv.indexDir, everyMs: kv.snapshotEveryMs, clock, log, metrics, instance });
-  const seed = (await keeper.open()) ?? randomInt(2 ** 32);
+  let seed: number;
+  try {
+    seed = (await keeper.open()) ?? randomInt(2 ** 32);
+  } catch (error) {
+    tls.close();
+    throw error;
+  }
   let restored = (): void => {};
   const ready = new Promise<void>((resolve) => {
     restored = resolve;
@@ -56,6 +62,7 @@ export async function runKvcached(
     const http = kvHttpRoutes(service, metrics);
     server = await listenWire({ routes: kvRoutes(service), uds: kv.uds, tcp: kv.listen, tls, http });
   } catch (error) {
+    await keeper.close();
     service.close();
     tls.close();
     throw error;

@@ -1,12 +1,14 @@
 import { readdir, rename, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { Clock } from "../core/clock.ts";
+import { CgnError } from "../core/errors.ts";
 import type { KvSnapshotStatus } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { FolderLock, type Holder } from "./folder-lock.ts";
 import type { Kvcached, ResumableWorker } from "./service.ts";
 import { decodeWorker, KIND } from "./snapshot-format.ts";
-import { checkSnapshot, readHead, readSnapshot, type SnapshotFinding } from "./snapshot-read.ts";
+import { checkSnapshot, readSnapshot, type SnapshotFinding } from "./snapshot-read.ts";
 import { writeSnapshot } from "./snapshot-write.ts";
 
 export interface SnapshotKeeperOptions {
@@ -21,6 +23,7 @@ export interface SnapshotKeeperOptions {
 }
 
 const FILE = "prefix-index.snapshot";
+const LOCK = "kvcached.lock";
 /** Damaged files that are kept to be looked at. */
 const KEEP_DAMAGED = 3;
 /** Writing may take at most this share of the time. */
@@ -39,9 +42,11 @@ const PROVE_MS = 5_000;
 export class SnapshotKeeper {
   readonly #o: SnapshotKeeperOptions;
   readonly #path: string;
+  readonly #lock: FolderLock;
   #finding: SnapshotFinding = { is: "missing" };
   #status: Omit<KvSnapshotStatus, "ageMs" | "detail">;
-  #writtenWall: number | undefined;
+  /** When the file was last known to say what the index holds. */
+  #currentWall: number | undefined;
   #writtenMark = "";
   #service: Kvcached | undefined;
   #cancel = (): void => {};
@@ -53,13 +58,12 @@ export class SnapshotKeeper {
   #closed = false;
   #unsettled = 0;
   #settledAll = (): void => {};
-  readonly #startedWall: number;
   readonly #leaveMetrics: () => void;
 
   constructor(options: SnapshotKeeperOptions) {
     this.#o = options;
-    this.#startedWall = options.clock.wall();
     this.#path = join(options.dir, FILE);
+    this.#lock = new FolderLock(join(options.dir, LOCK), options);
     this.#status = { path: this.#path, state: "waiting", bytes: 0, blocks: 0, restored: 0, dropped: 0 };
     const { metrics } = options;
     this.#leaveMetrics =
@@ -71,21 +75,28 @@ export class SnapshotKeeper {
   }
 
   status(): KvSnapshotStatus {
-    const age = this.#writtenWall === undefined ? {} : { ageMs: Math.max(0, this.#o.clock.wall() - this.#writtenWall) };
+    const age = this.#currentWall === undefined ? {} : { ageMs: Math.max(0, this.#o.clock.wall() - this.#currentWall) };
     return { ...this.#status, ...age, detail: this.#failing === "" ? this.#found : this.#failing };
   }
 
-  /** Look at the file of the last run. Gives the seed that an index must have to take it in; undefined: there is nothing to take. */
+  /**
+   * Take the folder, and look at the file of the last run. Gives the seed that an index must have to take it in; undefined: there
+   * is nothing to take.
+   * @throws CgnError STORAGE_UNUSABLE: another kvcached runs and keeps its snapshot there
+   */
   async open(): Promise<number | undefined> {
+    const isOurs = await this.#takeFolder();
     const finding = await checkSnapshot(this.#path);
     this.#finding = finding;
     if (finding.is === "whole") {
       const { head, end, bytes } = finding;
-      this.#writtenWall = head.writtenAt;
+      this.#currentWall = head.writtenAt;
       this.#status = { ...this.#status, state: "restoring", bytes, blocks: end.blocks };
       return head.seed;
     }
-    if (finding.is === "damaged") await this.#putAside(finding.why);
+    // It may be another's, who is writing it.
+    if (finding.is === "damaged" && isOurs) await this.#putAside(finding.why);
+    else if (finding.is === "damaged") this.#say(`the snapshot is damaged (${finding.why}) and is not believed`);
     else if (finding.is === "version") {
       this.#say(
         `the snapshot is of format ${finding.version}, which this version of cgn does not read: it begins anew`,
@@ -113,6 +124,28 @@ export class SnapshotKeeper {
     await this.#writing;
     // What was not restored yet would be lost.
     if (this.#status.state !== "restoring") await this.#write();
+    await this.#lock.release();
+  }
+
+  /** @returns false: who holds it cannot be looked at, or it cannot be written, which is no reason not to serve */
+  async #takeFolder(): Promise<boolean> {
+    let other: Holder | undefined;
+    try {
+      other = await this.#lock.take();
+    } catch {
+      // Writing will say it.
+      return false;
+    }
+    if (other === undefined) return true;
+    if (other.liveness === "runs") {
+      throw new CgnError(
+        "STORAGE_UNUSABLE",
+        `Cannot use [kv].index_dir = "${this.#o.dir}": ${heldBy(other)}. Give each kvcached its own index_dir (and uds and listen), or end the other`,
+        { key: "kv.index_dir", path: this.#o.dir },
+      );
+    }
+    this.#say(`${heldBy(other)}: nothing is written before that one is known to be gone`);
+    return false;
   }
 
   async #restore(service: Kvcached, workers: number): Promise<void> {
@@ -197,8 +230,12 @@ export class SnapshotKeeper {
     if (service === undefined) return;
     const workers = service.resumable();
     const mark = markOf(service, workers);
-    if (mark === this.#writtenMark) return;
     const { clock, instance } = this.#o;
+    if (mark === this.#writtenMark) {
+      // What stands there is what would be written.
+      this.#currentWall = clock.wall();
+      return;
+    }
     const blocks = service.index.stats().blocks;
     const writtenAt = clock.wall();
     try {
@@ -208,7 +245,7 @@ export class SnapshotKeeper {
         blocks,
         workers: partsOf(service, workers),
       });
-      this.#writtenWall = writtenAt;
+      this.#currentWall = writtenAt;
       this.#writtenMark = mark;
       this.#status = { ...this.#status, state: "written", bytes, blocks };
       if (this.#failing !== "") this.#o.log.info("snapshots of the index are written again", { path: this.#path });
@@ -218,14 +255,10 @@ export class SnapshotKeeper {
     }
   }
 
-  /** Two kvcacheds with one folder would take each other's place for ever. */
+  /** Two kvcacheds with one folder would take each other's place for ever. One that came in spite of the lock writes when we are gone. */
   async #requireOurs(): Promise<void> {
-    const head = await readHead(this.#path);
-    const known = this.#finding.is === "whole" ? this.#finding.head.instance : undefined;
-    const isOthers = head !== undefined && head.instance !== this.#o.instance && head.instance !== known;
-    if (isOthers && head.writtenAt > this.#startedWall) {
-      throw new Error("another kvcached writes to this folder. Give each its own [kv].index_dir");
-    }
+    const other = await this.#lock.take();
+    if (other !== undefined) throw new Error(`${heldBy(other)}. Give each its own [kv].index_dir`);
   }
 
   #fail(why: string): void {
@@ -280,6 +313,11 @@ function* partsOf(service: Kvcached, workers: readonly ResumableWorker[]) {
     const now = service.resumable().find((each) => each.info.id === info.id);
     if (now !== undefined) yield { ...now, chunks: () => service.index.save(now.slot) };
   }
+}
+
+function heldBy({ mark }: Holder): string {
+  const who = mark === undefined ? "" : ` (process ${mark.pid} on ${mark.place.split(" ")[0]})`;
+  return `another kvcached${who} keeps its snapshot in this folder`;
 }
 
 function said(error: unknown): string {

@@ -68,17 +68,6 @@ export async function* readSnapshot(path: string): AsyncGenerator<SnapshotRecord
   }
 }
 
-/** The head of a file, without a look at the rest; undefined when there is none. */
-export async function readHead(path: string): Promise<SnapshotHead | undefined> {
-  try {
-    for await (const { kind, payload } of readSnapshot(path))
-      return kind === KIND.head ? decodeHead(payload) : undefined;
-  } catch {
-    return undefined;
-  }
-  return undefined;
-}
-
 async function readVersion(file: FileHandle): Promise<number> {
   const bytes = Buffer.alloc(PREAMBLE_BYTES);
   const { bytesRead } = await file.read(bytes, 0, PREAMBLE_BYTES, 0);

@@ -1,4 +1,5 @@
-import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { existsSync, writeFileSync } from "node:fs";
+import { chmod, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { encode } from "@msgpack/msgpack";
@@ -6,6 +7,7 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { nodeId, workerId } from "../core/ids.ts";
 import { type Log, SILENT_LOG } from "../core/log.ts";
 import type { WorkerInfo } from "../core/worker.ts";
+import { ownMark } from "../process/process-mark.ts";
 import { createKvcached, type Kvcached } from "./service.ts";
 import { SnapshotKeeper } from "./snapshot-keeper.ts";
 import { checkSnapshot } from "./snapshot-read.ts";
@@ -84,7 +86,15 @@ async function run(dir: string, over: Partial<ConstructorParameters<typeof Snaps
     snapshot: () => keeper.status(),
   });
   ends.push(() => kv.close());
-  return { kv, keeper, said, restored: keeper.start(kv), kill: () => kv.close() };
+  return { kv, keeper, said, restored: keeper.start(kv), kill: () => leaveAsKilled(dir, kv) };
+}
+
+/** What another process left: it is no more, and its lock says who it was. */
+function leaveAsKilled(dir: string, kv: Kvcached): void {
+  kv.close();
+  const lock = join(dir, "kvcached.lock");
+  if (existsSync(lock))
+    writeFileSync(lock, JSON.stringify({ ...ownMark(), startTime: "long ago", instance: "killed" }));
 }
 
 const held = (kv: Kvcached): number =>
@@ -243,21 +253,61 @@ describe("SnapshotKeeper", () => {
     await keeper.close();
   });
 
-  it("SnapshotKeeper does not write over the file of another kvcached", async () => {
+  it("SnapshotKeeper refuses a folder whose kvcached runs, and that one goes on", async () => {
+    // A second kvcached on the same folder locked the first out for good, and its empty index took the place of what was known.
     const dir = folder();
     const from = await engine();
     await from.publish(message(stored(0)));
-    const [one, two] = [await run(dir), await run(dir)];
+    const one = await run(dir, { everyMs: 20 });
     one.kv.register(worker(from));
-    two.kv.register(worker(from));
-    await until(() => held(one.kv) === BLOCK && held(two.kv) === BLOCK);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => one.keeper.status().state === "written");
+    await expect(run(dir)).rejects.toThrow(/another kvcached \(process \d+ on .* Give each kvcached its own index_dir/);
+    await expect(run(dir)).rejects.toMatchObject({ code: "STORAGE_UNUSABLE" });
+    await from.publish(message(stored(1)));
+    await until(() => one.keeper.status().blocks === 2);
     await one.keeper.close();
-    await two.keeper.close();
-    expect(one.keeper.status().state).toBe("written");
-    expect(two.keeper.status()).toMatchObject({
-      state: "failing",
-      detail: expect.stringContaining("another kvcached"),
-    });
+    expect(one.keeper.status()).toMatchObject({ state: "written", detail: "" });
+    // It left in order: the next one may come.
+    const { restored, keeper } = await run(dir);
+    await restored;
+    expect(keeper.status().restored).toBe(1);
+    await keeper.close();
+    expect(await readdir(dir)).toEqual(["prefix-index.snapshot"]);
+  });
+
+  it("SnapshotKeeper writes beside a kvcached that it cannot look at only when that one is gone", async () => {
+    // A pid of another container means another process here: neither may it be taken for gone, nor for running for ever.
+    const dir = folder();
+    const from = await written(dir);
+    const lock = join(dir, "kvcached.lock");
+    writeFileSync(lock, JSON.stringify({ pid: 1, startTime: "x", place: "elsewhere", instance: "theirs" }));
+    const { kv, keeper, restored, said } = await run(dir, { everyMs: 20 });
+    await restored;
+    await from.publish(message(stored(3)));
+    await until(() => held(kv) === 4 * BLOCK && keeper.status().state === "failing");
+    expect(said[0]).toMatch(
+      /another kvcached \(process 1 on elsewhere\) keeps its snapshot in this folder: nothing is written/,
+    );
+    const before = Date.now() / 1000 - 60;
+    await utimes(lock, before, before);
+    await until(() => keeper.status().state === "written" && keeper.status().blocks === 4);
+    expect(keeper.status().detail).not.toMatch(/Give each/);
+    await keeper.close();
+  });
+
+  it("SnapshotKeeper says the age of what is written since it last was what is held", async () => {
+    // The age grew for as long as nothing changed: it looked as if snapshots had stopped.
+    const dir = folder();
+    const from = await engine();
+    await from.publish(message(stored(0)));
+    let aheadMs = 0;
+    const clock = { ...REAL_CLOCK, wall: () => Date.now() + aheadMs };
+    const { kv, keeper } = await run(dir, { everyMs: 20, clock });
+    kv.register(worker(from));
+    await until(() => keeper.status().blocks === 1);
+    aheadMs = 3_600_000;
+    expect(keeper.status().ageMs).toBeGreaterThan(3_000_000);
+    await until(() => (keeper.status().ageMs ?? 0) < 60_000);
+    await keeper.close();
   });
 });
