@@ -110,6 +110,8 @@ export interface SourceState {
   readonly quietSince: number;
   /** There is a connection. */
   readonly linked: boolean;
+  /** A live message that is not an old one came over this connection. */
+  readonly spoke: boolean;
   /** Bad messages less good ones, not below zero, and good ones since the last failure. */
   readonly trouble: number;
   readonly good: number;
@@ -143,6 +145,7 @@ export function initialSource(hasReplay: boolean, now: number, resume?: ResumePo
     since: now,
     quietSince: now,
     linked: false,
+    spoke: false,
     trouble: 0,
     good: 0,
     failures: 0,

@@ -121,6 +121,7 @@ function connected(w: Work): void {
 
 function disconnected(w: Work): void {
   w.d.linked = false;
+  w.d.spoke = false;
   if (w.d.at === "connecting") return;
   w.d.at = "connecting";
   w.d.detail = "connection lost";
@@ -153,6 +154,7 @@ function live(w: Work, m: SourceMessage): void {
     d.trouble++;
     restart(w, "its sequence numbers run backwards: the engine was restarted", ts);
   }
+  d.spoke = true;
   // Until the replay has proved which process speaks, live messages wait.
   countMalformed(w, m);
   const waits = d.at === "replaying" || d.at === "gap";
@@ -248,6 +250,11 @@ function openGap(w: Work): void {
 /** The hole before the lowest held message stays: forget, and go on from there. */
 function unfillable(w: Work): void {
   const { d } = w;
+  if (lowest(d) <= d.next) {
+    // What comes next is held already (the answer that told it again was lost): nothing is missing before it.
+    drain(w);
+    return;
+  }
   const hole = `messages ${d.next} to ${lowest(d) - 1} are lost: the engine no longer has them`;
   if (d.holding) {
     d.counts.unfilled++;
@@ -270,7 +277,9 @@ function endReplay(w: Work, timedOut: boolean): void {
   if (r === undefined) return;
   d.replay = undefined;
   d.quietSince = w.now;
-  if (r.replies === 0 && r.expectTs !== undefined && !timedOut) {
+  const mute = r.replies === 0 && r.expectTs !== undefined && !timedOut;
+  // Who spoke over this very connection is no other process: it only keeps nothing to replay.
+  if (mute && !d.spoke) {
     restart(w, "the engine does not know what it published: it was restarted", d.lastTs);
     return;
   }
@@ -289,6 +298,10 @@ function endReplay(w: Work, timedOut: boolean): void {
   }
   if (timedOut && r.replies === 0) {
     settle(w, "its replay endpoint does not answer: older events are not known");
+    return;
+  }
+  if (mute) {
+    settle(w, "its replay endpoint keeps nothing: lost messages cannot be had again. Give it a longer replay buffer");
     return;
   }
   if (d.counts.live === 0 && d.counts.applied > 0 && r.from > 0 && r.request > 1 && r.replies > 1) {
