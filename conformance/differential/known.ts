@@ -74,6 +74,37 @@ export const KNOWN: readonly Known[] = [
     what: "body",
     why: "of hundreds of settings and figures those that a control plane reads; `simulated` tells which vocabulary it has",
   },
+  {
+    kind: "sglang",
+    cases: ["messages: a stop text"],
+    what: "body",
+    why: "the recorded engine was started again before it: nothing was cached yet",
+  },
+  {
+    kind: "sglang",
+    cases: ["chat: an answer before"],
+    what: "body",
+    why: "the real model ended its answer within four tokens",
+  },
+  {
+    kind: "sglang",
+    cases: [
+      "responses: input a number",
+      "chat: messages of numbers",
+      "chat: a message without a role",
+      "chat: a message without content",
+      "chat: content null",
+      "chat: content a number",
+      "chat: role a number",
+      "chat: an unknown role",
+      "chat: an unknown part",
+      "chat: a part without text",
+      "chat: an unknown response format",
+      "chat: an unknown tool_choice",
+    ],
+    what: "words",
+    why: "pydantic lists every alternative of a union; the simulator names the first",
+  },
 ];
 
 /** Why a difference is as it is; undefined when it should not be. */

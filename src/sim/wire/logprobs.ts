@@ -21,7 +21,7 @@ export function madeUp(
   const taken = { token, id: token.charCodeAt(0), logprob };
   const others = [...OTHERS].filter((other) => other !== token).slice(0, Math.max(0, top - 1));
   const rest = others.map((other, i) => ({ token: other, id: other.charCodeAt(0), logprob: logprob - 1.5 - i }));
-  return { taken, top: top === 0 ? [] : [taken, ...rest] };
+  return { taken, top: top <= 0 ? [] : [taken, ...rest] };
 }
 
 const bytesOf = (token: string): readonly number[] => [...Buffer.from(token)];

@@ -163,6 +163,7 @@ export function sglangFindings(findings: readonly Finding[], path: string): stri
     return `{'type': '${type}', 'loc': (${place}${loc.length === 1 ? "," : ""}), 'msg': ${quoted(msg)}, 'input': ${pythonRepr(input)}${more}}`;
   });
   const head = `${findings.length} validation error${findings.length === 1 ? "" : "s"}:\n${shown.map((one) => `  ${one}`).join("\n")}`;
-  const route = `openai_v1_${path.replace(/^\/(v1\/)?/, "").replaceAll("/", "_")}`;
+  const name = path.replace(/^\/(v1\/)?/, "").replaceAll("/", "_");
+  const route = name === "responses" ? "v1_responses_request" : `openai_v1_${name}`;
   return `${head}\n\n  File "sglang/srt/entrypoints/http_server.py", line 1870, in ${route}\n    POST ${path} [${shown.join(", ")}]`;
 }

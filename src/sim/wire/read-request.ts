@@ -66,7 +66,7 @@ function withAnswer(
 ): ReadResult {
   const longest = Math.max(...prompts.map((prompt) => prompt.length));
   const room = options.maxModelTokens - longest;
-  const wanted = limitOf(kind, body);
+  const wanted = limitOf(kind, body, facts.anyModel);
   if (typeof wanted === "string") return refuse("out-of-range", wanted, "max_tokens");
   if (room < 1 || (wanted !== undefined && wanted > room)) {
     const { message, param } = tooLong(longest, wanted, options);
@@ -76,7 +76,7 @@ function withAnswer(
   const call = kind === "chat" ? wantedCall(body, facts.callId) : undefined;
   const choices = settleAnswers({
     prompts,
-    n: typeof body["n"] === "number" ? body["n"] : 1,
+    n: typeof body["n"] === "number" ? Math.max(1, body["n"]) : 1,
     seed: options.seed + (typeof body["seed"] === "number" ? body["seed"] : 0),
     // A prompt alone (`echo` with `max_tokens: 0`) is computed by way of one token, which is not told.
     maxTokens: Math.max(1, wanted ?? room),
@@ -158,11 +158,12 @@ function completionPrompt(prompt: unknown): readonly number[] | string {
 }
 
 /** Completions are 16 tokens long where nothing else is said; echoing a prompt alone needs none. */
-function limitOf(kind: "chat" | "completion", body: Body): number | undefined | string {
+function limitOf(kind: "chat" | "completion", body: Body, anyModel: boolean): number | undefined | string {
   const limit = body["max_completion_tokens"] ?? body["max_tokens"] ?? (kind === "chat" ? undefined : 16);
   if (limit === undefined || limit === null) return undefined;
   if (typeof limit !== "number" || !Number.isInteger(limit)) return "max_tokens should be a valid integer";
-  const least = kind === "completion" && body["echo"] === true ? 0 : 1;
+  // SGLang computes a prompt alone, without an answer, too.
+  const least = (kind === "completion" && body["echo"] === true) || anyModel ? 0 : 1;
   if (limit >= least) return limit;
   return `max_tokens must be at least 1, got ${limit}. (parameter=max_tokens, value=${limit})`;
 }
@@ -175,6 +176,12 @@ function tooLong(
   const limit = options.maxModelTokens;
   const total = promptTokens + (wanted ?? 1);
   if (options.kind === "sglang") {
+    if (wanted !== undefined && wanted > limit) {
+      return {
+        message: `max_completion_tokens is too large: ${wanted}.This model supports at most ${limit} completion tokens.`,
+        param: null,
+      };
+    }
     const message =
       promptTokens >= limit
         ? `The input (${promptTokens} tokens) is longer than the model's context length (${limit} tokens).`

@@ -15,7 +15,12 @@ export type RouteTable = Readonly<Record<string, Route>>;
 export type GenerationKind = "chat" | "completion" | "messages" | "responses" | "generate";
 
 /** An answer in the place of a generation. */
-export type Answer = { readonly status: number; readonly body: object };
+export interface Answer {
+  readonly status: number;
+  readonly body: object;
+  /** Instead of the body: a server's own words, as plain text. */
+  readonly text?: string;
+}
 
 /** How an engine words what the shared routes have to say. */
 export interface Dialect {
@@ -38,6 +43,8 @@ export interface Dialect {
   /** A body of another media type is refused. */
   wrongMedia?(type: string): Answer | undefined;
   refusal(refusal: Refusal, kind: GenerationKind): Answer;
+  /** What is refused only once the answer would begin: in a stream it is its one event. */
+  late?(generation: Generation, engine: SimEngine): { readonly whole: Answer; readonly event: object } | undefined;
   failure(status: number, message: string): Answer;
   /** What a request gets while the engine drains, or is dead. */
   draining(phase: Phase): Answer;
@@ -46,7 +53,10 @@ export interface Dialect {
 /** A route that generates: `/v1/chat/completions` and its like. */
 export function generationRoute(kind: GenerationKind, dialect: Dialect): Route {
   return async (exchange, engine) => {
-    const refuse = (answer: Answer): void => exchange.sendJson(answer.status, answer.body);
+    const refuse = ({ status, body, text }: Answer): void =>
+      text === undefined
+        ? exchange.sendJson(status, body)
+        : exchange.sendText(status, text, "text/plain; charset=utf-8");
     if (engine.hangs(true)) return;
     if (engine.phase !== "ready") return refuse(dialect.draining(engine.phase));
     if (engine.sleep.isAsleep) await engine.sleep.awake();
@@ -71,6 +81,13 @@ export function generationRoute(kind: GenerationKind, dialect: Dialect): Route {
       },
     );
     if ("refusal" in read) return refuse(dialect.refusal(read.refusal, kind));
+    const late = dialect.late?.(read.generation, engine);
+    if (late !== undefined) {
+      if (!read.generation.stream) return refuse(late.whole);
+      exchange.openStream();
+      for (const data of [JSON.stringify(late.event), "[DONE]"]) exchange.event(data);
+      return exchange.end();
+    }
     await generate(read.generation, dialect.shapes[kind]!, exchange, engine, dialect.rank(exchange, value));
   };
 }

@@ -64,6 +64,7 @@ export function readSglangArgv(argv: readonly string[], env: Readonly<Record<str
     ...(mode === "prefill" || mode === "decode"
       ? { bootstrap: { mode, port: int("disaggregation-bootstrap-port", 8998) } }
       : {}),
+    ...(text("grammar-backend") === "none" ? { grammar: false } : {}),
     ...(sim.orphans === 0 ? {} : { orphans: sim.orphans }),
     faults: sim.faults,
   };

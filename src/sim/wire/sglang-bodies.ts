@@ -19,15 +19,26 @@ export function sglangError(status: number, type: string, message: string): obje
   return { object: "error", message, type, param: null, code: status };
 }
 
-function usageOf(g: Generation, { use }: Told): object {
+/** `max_tokens: 0`: the prompt is computed, and nothing is told. */
+const isPromptOnly = ({ body }: Generation): boolean => (body["max_completion_tokens"] ?? body["max_tokens"]) === 0;
+
+function usageOf(g: Generation, { use }: Told) {
+  const answered = isPromptOnly(g) ? 0 : answerTokens(g);
   return {
     prompt_tokens: promptTokens(g),
-    total_tokens: promptTokens(g) + answerTokens(g),
-    completion_tokens: answerTokens(g),
+    total_tokens: promptTokens(g) + answered,
+    completion_tokens: answered,
     prompt_tokens_details: g.reportsCachedTokens ? { cached_tokens: use.cachedTokens } : null,
     reasoning_tokens: 0,
     completion_tokens_details: null,
   };
+}
+
+/** `continuous_usage_stats`: the figures so far, in each chunk but the first. */
+function usageSoFar(g: Generation, told: Told): object {
+  if (!g.usageInChunks) return {};
+  const tokens = told.generated.reduce((sum, n) => sum + n, 0);
+  return { usage: { ...usageOf(g, told), total_tokens: promptTokens(g) + tokens, completion_tokens: tokens } };
 }
 
 function head(g: Generation, object: string): object {
@@ -42,15 +53,22 @@ function metadata(g: Generation): object {
   };
 }
 
-function chunk(g: Generation, choice: Choice, delta: object, ends: boolean, logprobs: object | null = null): object {
+function chunk(
+  g: Generation,
+  choice: Choice,
+  delta: object,
+  ends: boolean,
+  more: { readonly logprobs?: object | null; readonly told?: Told } = {},
+): object {
   const one = {
     index: choice.index,
     delta: { reasoning_content: null, ...delta },
-    logprobs,
+    logprobs: more.logprobs ?? null,
     finish_reason: ends ? finishOf(choice) : null,
     matched_stop: ends && choice.finish === "stop" ? matchedStop(choice) : null,
   };
-  return { ...head(g, "chat.completion.chunk"), choices: [one] };
+  const usage = more.told === undefined ? {} : usageSoFar(g, more.told);
+  return { ...head(g, "chat.completion.chunk"), choices: [one], ...usage };
 }
 
 /** The stop text, else the id of the token that ended it. */
@@ -78,21 +96,24 @@ export const sglangChat: AnswerShapes = chunked({
       index: choice.index,
       message: {
         role: "assistant",
-        content: choice.call === undefined ? choice.text : null,
+        content: choice.call === undefined ? (isPromptOnly(g) ? "" : choice.text) : null,
         reasoning_content: null,
         ...(choice.call === undefined ? {} : { tool_calls: [callOf(choice)] }),
       },
       logprobs: chatLogprobs(g, choice.text),
       finish_reason: finishOf(choice),
       matched_stop: choice.finish === "stop" ? matchedStop(choice) : null,
+      ...(g.returnTokenIds
+        ? { prompt_token_ids: choice.prompt, response_token_ids: [...Buffer.from(choice.text)] }
+        : {}),
     }));
     return { ...head(g, "chat.completion"), choices, usage: usageOf(g, told), metadata: metadata(g) };
   },
   open: (g, choice) => chunk(g, choice, { role: "assistant", content: "" }, false),
-  delta: (g, choice, at) => {
+  delta: (g, choice, at, _last, told) => {
     const text = choice.text[at]!;
     const delta = choice.call === undefined ? { content: text } : { tool_calls: [callDelta(choice, at, text)] };
-    return chunk(g, choice, delta, false, chatLogprobs(g, choice.text, at, at + 1));
+    return chunk(g, choice, delta, false, { logprobs: chatLogprobs(g, choice.text, at, at + 1), told });
   },
   close: (g, choice) => chunk(g, choice, {}, true),
   usage: (g, told) => ({ ...head(g, "chat.completion.chunk"), choices: [], usage: usageOf(g, told) }),
@@ -111,27 +132,50 @@ export const sglangCompletion: AnswerShapes = chunked({
     const choices = g.choices.map((choice) => ({
       index: choice.index,
       text: before + choice.text,
-      logprobs: completionLogprobs(g, before + choice.text, 0, undefined, before !== ""),
+      logprobs: listsOf(g, before + choice.text, 0, undefined, before !== ""),
       finish_reason: choice.finish,
       matched_stop: choice.finish === "stop" ? matchedStop(choice) : null,
+      ...(g.returnTokenIds ? { prompt_token_ids: choice.prompt, token_ids: [...Buffer.from(choice.text)] } : {}),
     }));
     return { ...head(g, "text_completion"), choices, usage: usageOf(g, told), metadata: metadata(g) };
   },
-  delta: (g, choice, at) =>
-    completionChunk(g, choice, at === 0 ? (g.echo ?? "") + choice.text[at] : choice.text[at]!, false, at),
-  close: (g, choice) => completionChunk(g, choice, "", true),
-  usage: (g, told) => ({ ...head(g, "text_completion"), choices: [], usage: usageOf(g, told) }),
+  delta(g, choice, at, last) {
+    const before = at === 0 ? (g.echo ?? "") : "";
+    return completionChunk(g, choice, before + choice.text[at], last && endsWithText(choice), at);
+  },
+  close: (g, choice) => (endsWithText(choice) ? undefined : completionChunk(g, choice, "", true)),
+  usage(g, told) {
+    const { completion_tokens_details: _, ...usage } = usageOf(g, told);
+    return { ...head(g, "text_completion"), choices: [], usage };
+  },
 });
+
+/** The reason is on the last token, but for an end of its own, which is a token without a text. */
+const endsWithText = ({ finish, stopReason }: Choice): boolean => finish === "length" || stopReason !== null;
+
+/** Where nothing was asked for besides the tokens there are no maps (vLLM has one with the token itself). */
+function listsOf(
+  g: Generation,
+  text: string,
+  from: number,
+  to: number | undefined,
+  firstHasNone: boolean,
+): object | null {
+  const lists = completionLogprobs(g, text, from, to, firstHasNone);
+  if (lists === null) return null;
+  const offsets = Array.from({ length: (to ?? text.length) - from }, () => -1);
+  return { ...lists, text_offset: offsets, ...((g.logprobs?.top ?? 0) > 0 ? {} : { top_logprobs: [] }) };
+}
 
 function completionChunk(g: Generation, choice: Choice, text: string, ends: boolean, at?: number): object {
   const one = {
     index: choice.index,
     text,
-    logprobs: at === undefined ? null : completionLogprobs(g, choice.text, at, at + 1),
+    logprobs: at === undefined ? null : listsOf(g, choice.text, at, at + 1, false),
     finish_reason: ends ? choice.finish : null,
     matched_stop: ends && choice.finish === "stop" ? matchedStop(choice) : null,
   };
-  return { ...head(g, "text_completion"), choices: [one] };
+  return { ...head(g, "text_completion"), choices: [one], usage: null };
 }
 
 /** `/v1/models` */

@@ -50,10 +50,8 @@ export function sglangMalformed(findings: readonly Finding[], path: string): Ans
 export function sglangBroken(text: string, path: string): Answer {
   if (text === "")
     return sglangMalformed([{ type: "missing", loc: ["body"], msg: "Field required", input: null }], path);
-  const error =
-    /[{,]\s*$/.test(text) && !/\[[^\]}]*$/.test(text)
-      ? "Expecting property name enclosed in double quotes"
-      : "Expecting value";
+  // orjson's words for a text that breaks off.
+  const error = "unexpected end of data";
   const finding = {
     type: "json_invalid",
     loc: ["body", text.length],
@@ -101,20 +99,141 @@ export const SGLANG_TOKENIZE: TokenizeWording = {
 
 /** What SGLang 0.5.23 refuses before it looks at the prompt; else the body with its members as they are meant. */
 export function checkSglang(kind: "chat" | "completion", value: unknown, path: string): Answer | { readonly ok: Body } {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    const msg = "Input should be a valid dictionary or object to extract fields from";
-    return sglangMalformed([{ type: "model_attributes_type", loc: ["body"], msg, input: value }], path);
+  if (value === null) {
+    return sglangMalformed([{ type: "missing", loc: ["body"], msg: "Field required", input: null }], path);
   }
+  // Its validators stumble over what is no object.
+  if (typeof value !== "object" || Array.isArray(value)) return STUMBLED;
   const body = value as Body;
+  if (body["messages"] === null && kind === "chat") {
+    return sglangMalformed(
+      [{ type: "list_type", loc: ["body", "messages"], msg: "Input should be a valid list", input: null }],
+      path,
+    );
+  }
   const needed = kind === "chat" ? "messages" : "prompt";
-  if (body[needed] === undefined) return sglangMalformed([missing(needed, body)], path);
-  const findings = checkTypes(body, TYPES[kind]);
+  if (body[needed] === undefined) return sglangMalformed([missing(needed, withChoice(kind, body))], path);
+  if (kind === "chat" && typeof body["response_format"] === "string") return STUMBLED;
+  const findings = [
+    ...typeFindings(checkTypes(body, TYPES[kind])),
+    ...(kind === "chat" ? checkShapes(body) : checkLeast(body)),
+  ];
   if (findings.length > 0) return sglangMalformed(findings, path);
   const meant = coerced(body, TYPES[kind]);
   return (kind === "chat" ? checkChat(meant) : checkPrompt(meant)) ?? checkSampling(meant) ?? { ok: meant };
 }
 
+/** A chat without tools gets this before it is checked. */
+const withChoice = (kind: "chat" | "completion", body: Body): Body =>
+  kind === "chat" && body["tools"] === undefined && body["tool_choice"] === undefined
+    ? { ...body, tool_choice: "none" }
+    : body;
+
+/** What its handler answers when it fails itself. */
+const STUMBLED: Answer = { status: 500, body: {}, text: "Internal Server Error" };
+
+/** In unions each alternative is named, lists first. */
+function typeFindings(findings: readonly Finding[]): readonly Finding[] {
+  const named = findings.map((finding): Finding => {
+    if (finding.loc[1] !== "stop") return finding;
+    const listed = finding.type === "list_type" || finding.loc.length > 2;
+    return { ...finding, loc: ["body", "stop", listed ? "list[str]" : "str", ...finding.loc.slice(2)] };
+  });
+  return named.toSorted((a, b) => Number(a.loc[2] === "str") - Number(b.loc[2] === "str"));
+}
+
+const ROLES = ["system", "assistant", "tool", "function", "developer", "latest_reminder", "root", "user"];
+const GENERIC = "function-after[validate_thinking_parts_role(), ChatCompletionMessageGenericParam]";
+
+/** Messages, tools and formats: the first finding of the alternatives that pydantic tries. */
+function checkShapes(body: Body): readonly Finding[] {
+  const messages = Array.isArray(body["messages"]) ? (body["messages"] as readonly unknown[]) : [];
+  const tools = Array.isArray(body["tools"]) ? (body["tools"] as readonly Body[]) : [];
+  const nameless = tools.flatMap((tool, i): Finding[] =>
+    tool["function"] === undefined
+      ? [{ type: "missing", loc: ["body", "tools", i, "function"], msg: "Field required", input: tool }]
+      : [],
+  );
+  return [...messages.flatMap(checkMessage), ...nameless, ...checkFormat(body), ...checkChoice(body)];
+}
+
+function checkMessage(message: unknown, i: number): readonly Finding[] {
+  const loc = ["body", "messages", i, GENERIC];
+  if (typeof message !== "object" || message === null) {
+    const msg = "Input should be a valid dictionary or object to extract fields from";
+    return [{ type: "model_attributes_type", loc, msg, input: message }];
+  }
+  const { role, content } = message as Body;
+  const at = (type: string, name: string, msg: string, input: unknown): readonly Finding[] => [
+    { type, loc: [...loc, name], msg, input },
+  ];
+  if (role === undefined) return at("missing", "role", "Field required", message);
+  if (typeof role !== "string") return at("value_error", "role", "Value error, 'role' must be a string", role);
+  const unknown = `Value error, 'role' must be one of ${ROLES.slice(0, -1)
+    .map((each) => `'${each}'`)
+    .join(", ")} (case-insensitive).`;
+  if (!ROLES.includes(role.toLowerCase())) return at("value_error", "role", unknown, role);
+  if (role !== "user") return [];
+  if (content === undefined || content === null || typeof content === "number")
+    return at("value_error", "role", unknown, role);
+  const parts = Array.isArray(content) ? (content as readonly Body[]) : [];
+  const wrong = parts.some(
+    (part) => !PART_TYPES.includes(String(part["type"])) || (part["type"] === "text" && part["text"] === undefined),
+  );
+  return wrong ? at("value_error", "role", unknown, role) : [];
+}
+
+const PART_TYPES = ["text", "image_url", "video_url", "audio_url", "input_audio"];
+
+function checkFormat({ response_format: format }: Body): readonly Finding[] {
+  const type = (format as Body | null | undefined)?.["type"];
+  if (type === undefined || ["text", "json_object", "json_schema", "structural_tag"].includes(String(type))) return [];
+  const expected = "'text', 'json_object' or 'json_schema'";
+  const loc = ["body", "response_format", "ResponseFormat", "type"];
+  return [{ type: "literal_error", loc, msg: `Input should be ${expected}`, input: type, ctx: { expected } }];
+}
+
+function checkChoice({ tool_choice: choice }: Body): readonly Finding[] {
+  if (typeof choice !== "string" || ["auto", "required", "none"].includes(choice)) return [];
+  const msg = "Input should be a valid dictionary or object to extract fields from";
+  return [{ type: "model_attributes_type", loc: ["body", "tool_choice", "ToolChoice"], msg, input: choice }];
+}
+
+function checkLeast({ max_tokens: limit, prompt }: Body): readonly Finding[] {
+  const findings: Finding[] = [];
+  if (typeof limit === "number" && limit <= 0) {
+    const ctx = { error: new PythonText("ValueError('max_tokens must be positive')") };
+    findings.push({
+      type: "value_error",
+      loc: ["body", "max_tokens"],
+      msg: "Value error, max_tokens must be positive",
+      input: limit,
+      ctx,
+    });
+  }
+  if (typeof prompt === "string" || Array.isArray(prompt)) return findings;
+  for (const kind of ["list[int]", "list[list[int]]", "str", "list[str]"]) {
+    const type = kind === "str" ? "string" : "list";
+    findings.push({
+      type: `${type}_type`,
+      loc: ["body", "prompt", kind],
+      msg: `Input should be a valid ${type}`,
+      input: prompt,
+    });
+  }
+  return findings;
+}
+
 function checkChat(body: Body): Answer | undefined {
+  const format = body["response_format"] as Body | null | undefined;
+  if (format?.["type"] === "json_schema" && (format["json_schema"] as Body | undefined)?.["schema"] === undefined) {
+    return bad("schema_ is required for json_schema response format request.");
+  }
+  if (body["return_token_ids"] === true && body["stream"] === true) {
+    const message =
+      "return_token_ids is not supported with streaming on /v1/chat/completions. Please set stream=false when using return_token_ids=true.";
+    return { status: 400, body: sglangError(400, "BadRequest", message) };
+  }
   if (Array.isArray(body["messages"]) && body["messages"].length === 0) return bad("Messages cannot be empty.");
   const { tools, tool_choice: choice } = body;
   const named = ((choice as Body | undefined)?.["function"] as Body | undefined)?.["name"];
@@ -131,17 +250,27 @@ function checkPrompt({ prompt }: Body): Answer | undefined {
   return undefined;
 }
 
+const float = (value: number): string => (Number.isInteger(value) ? value.toFixed(1) : String(value));
+
 /** The ranges of `SamplingParams.verify()`. */
 function checkSampling(body: Body): Answer | undefined {
   const number = (name: string): number | undefined => (typeof body[name] === "number" ? body[name] : undefined);
   const [temperature, topP, topK, n] = ["temperature", "top_p", "top_k", "n"].map(number);
-  if (n !== undefined && n < 1) return bad("n must be at least 1");
-  if (temperature !== undefined && temperature < 0) return bad(`temperature must be non-negative, got ${temperature}.`);
-  if (topP !== undefined && !(topP > 0 && topP <= 1)) return bad(`top_p must be in (0, 1], got ${topP}.`);
+  if (n === 0) return { status: 400, body: sglangError(400, "BadRequest", "range() arg 3 must not be zero") };
+  if (temperature !== undefined && temperature < 0) {
+    return bad(`temperature must be a non-negative finite number, got ${float(temperature)}.`);
+  }
+  if (topP !== undefined && !(topP > 0 && topP <= 1)) return bad(`top_p must be in (0, 1], got ${float(topP)}.`);
   if (topK !== undefined && topK < -1) return bad(`top_k must be -1 (disable) or at least 1, got ${topK}.`);
   for (const name of ["frequency_penalty", "presence_penalty"]) {
     const value = number(name);
-    if (value !== undefined && Math.abs(value) > 2) return bad(`${name} must be in [-2, 2], got ${value}.`);
+    if (value !== undefined && Math.abs(value) > 2) return bad(`${name} must be in [-2, 2], got ${float(value)}.`);
+  }
+  const limit = number("max_completion_tokens") ?? number("max_tokens");
+  if (limit !== undefined && limit < 0) return bad(`max_new_tokens must be at least 0, got ${limit}.`);
+  const least = number("min_tokens");
+  if (least !== undefined && (least < 0 || (limit !== undefined && least > limit))) {
+    return bad(`min_new_tokens must be in [0, max_new_tokens(${limit ?? "None"})], got ${least}.`);
   }
   return undefined;
 }

@@ -86,7 +86,7 @@ function response(g: Generation, status: string, output: readonly object[], usag
     reasoning: { effort: null, summary: null },
     store: true,
     temperature: g.body["temperature"] ?? null,
-    text: { format: { type: "text" } },
+    text: status === "in_progress" ? null : { format: { type: "text" } },
     top_p: g.body["top_p"] ?? null,
     truncation: "disabled",
     user: null,
@@ -113,7 +113,7 @@ export const sglangResponses: AnswerShapes = {
   whole: (g, told) => response(g, statusOf(first(g)), [item(g, "completed", first(g).text)], responseUsage(g, told)),
   first(g) {
     const begun = response(g, "in_progress", [], null);
-    const part = { type: "output_text", text: "", annotations: [], logprobs: [] };
+    const part = { type: "output_text", text: "", annotations: [], logprobs: null };
     return [
       named("response.created", { response: begun, sequence_number: 0 }),
       named("response.in_progress", { response: begun, sequence_number: 1 }),
@@ -151,7 +151,7 @@ export const sglangResponses: AnswerShapes = {
       named("response.output_text.done", { ...place, text: choice.text, logprobs: [], sequence_number: at }),
       named("response.content_part.done", { ...place, part, sequence_number: at + 1 }),
       named("response.output_item.done", { item: done, output_index: 0, sequence_number: at + 2 }),
-      named("response.completed", { response: whole, sequence_number: at + 3 }),
+      named(`response.${statusOf(choice)}`, { response: whole, sequence_number: at + 3 }),
     ];
   },
   end: () => [],

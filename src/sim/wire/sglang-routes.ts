@@ -1,4 +1,5 @@
 import { sglangMetrics } from "./metrics-text.ts";
+import { missing } from "./pydantic.ts";
 import { chatPrompt, type Refusal } from "./read-request.ts";
 import {
   type Answer,
@@ -8,6 +9,7 @@ import {
   type Route,
   type RouteTable,
 } from "./routes.ts";
+import { wantedCall, wantedJson } from "./settle-answer.ts";
 import {
   ollamaTags,
   sglangChat,
@@ -51,10 +53,35 @@ const DIALECT: Dialect = {
   check(kind, value, path) {
     const body = (typeof value === "object" && value !== null ? value : {}) as Body;
     if (kind === "messages") return checkMessages(body, path);
-    if (kind === "responses") return checkSglang("chat", asResponses(body), path);
+    if (kind === "responses") return checkResponses(body, path);
     return kind === "generate" ? checkGenerate(body) : checkSglang(kind, value, path);
   },
-  broken: sglangBroken,
+  broken: (text, path) => brokenFor(path, text),
+  wrongMedia(type) {
+    if (type === "" || /^application\/(.*\+)?json\b/.test(type)) return undefined;
+    const finding = `{'loc': ['header', 'content-type'], 'msg': "Unsupported Media Type: Only 'application/json' is allowed", 'type': 'value_error'}`;
+    return { status: 400, body: sglangError(400, "Bad Request", `1 validation error:\n  ${finding} [${finding}]`) };
+  },
+  late({ body, id, model }, { options }) {
+    // Of all its APIs only this one looks at the name.
+    if (id.startsWith("resp_") && !options.models.includes(model)) {
+      const error = {
+        message: `The model '${model}' does not exist`,
+        type: "invalid_request_error",
+        param: "model",
+        code: 404,
+      };
+      return { whole: { status: 404, body: { error } }, event: { error } };
+    }
+    if (options.grammar !== false || (wantedJson(body) === undefined && wantedCall(body, "") === undefined))
+      return undefined;
+    const message =
+      "Grammar-based generation (json_schema, regex, ebnf, structural_tag) is not supported when the server is launched with --grammar-backend none";
+    return {
+      whole: { status: 400, body: sglangError(400, "BadRequestError", message) },
+      event: { error: sglangError(400, "BAD_REQUEST", message) },
+    };
+  },
   refusal({ why, message }: Refusal, kind) {
     if (kind === "messages") return anthropicError(message);
     return { status: 400, body: sglangError(400, why === "malformed" ? "Bad Request" : "BadRequestError", message) };
@@ -85,6 +112,46 @@ function asMessages({ system, stop_sequences: stop, ...rest }: Body): Body {
     ...(Array.isArray(messages) ? { messages: [...head, ...messages] } : {}),
     ...(stop === undefined ? {} : { stop }),
   };
+}
+
+/** The Responses API puts its errors into an envelope. */
+function enveloped(answer: ReturnType<Dialect["check"]>): ReturnType<Dialect["check"]> {
+  if ("ok" in answer) return answer;
+  const { object: _, ...error } = answer.body as Body;
+  return { ...answer, body: { error } };
+}
+
+function checkResponses(body: Body, path: string): ReturnType<Dialect["check"]> {
+  const { input, previous_response_id: previous } = body;
+  if (input === undefined) return enveloped(sglangMalformed([missing("input", body)], path));
+  if (typeof input !== "string" && !Array.isArray(input)) {
+    const loc = ["body", "input"];
+    return enveloped(
+      sglangMalformed(
+        [
+          { type: "string_type", loc: [...loc, "str"], msg: "Input should be a valid string", input },
+          { type: "list_type", loc: [...loc, "list[dict[str,any]]"], msg: "Input should be a valid list", input },
+        ],
+        path,
+      ),
+    );
+  }
+  if (typeof previous === "string") {
+    const message =
+      "Response store is disabled. Stateful Responses require --enable-response-store on a standalone server; response storage is unavailable in PD mode.";
+    return {
+      status: 400,
+      body: { error: { message, type: "invalid_request_error", param: "previous_response_id", code: 400 } },
+    };
+  }
+  return enveloped(checkSglang("chat", asResponses(body), path));
+}
+
+/** What is no JSON, in the words of the API that was asked. */
+function brokenFor(path: string, text: string): Answer {
+  if (path === "/v1/messages") return anthropicError(`${text.length}: JSON decode error`);
+  const answer = sglangBroken(text, path);
+  return path === "/v1/responses" ? (enveloped(answer) as Answer) : answer;
 }
 
 function asResponses(body: Body): Body {

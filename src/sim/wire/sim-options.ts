@@ -64,6 +64,8 @@ export interface SimOptions {
   readonly nixl?: NixlOptions;
   /** Prefill → decode with a bootstrap server (SGLang, `--disaggregation-mode`). */
   readonly bootstrap?: BootstrapOptions;
+  /** False: JSON by schema and tools that must be called are refused (SGLang, `--grammar-backend none`). */
+  readonly grammar?: boolean;
   /** Child processes that outlive a killed parent, as vLLM's and SGLang's do. */
   readonly orphans?: number;
   readonly faults: readonly Fault[];
