@@ -202,8 +202,8 @@ export const STARTED: readonly Started[] = [
   },
   {
     programs: "vllm 0.32.0",
-    on: "2026-11-29",
-    said: "20 of 20 texts equal to one plain engine's, 1791 tokens pulled over NIXL, a lost prefill computed again; both ready after 198 s, no process left",
+    on: "2026-11-30",
+    said: "20 of 20 texts equal to one plain engine's, 2442 tokens pulled over NIXL, a lost prefill computed again; both ready after 113 s, no process left",
     cells: [
       ["vllm/nixl/prefill/cpu", "dd8ab7473001"],
       ["vllm/nixl/decode/cpu", "866fe3f844c5"],
