@@ -8,8 +8,9 @@ import { ROOT } from "./node.mjs";
 const OUT = join(ROOT, "src", "kvindex", "gen", "core-wasm.ts");
 const OPTIONS = [
   ["--runtime", "stub", "--noAssert", "-O3", "--converge"],
-  ["--enable", "simd", "--enable", "bulk-memory"],
-  ["--importMemory", "--noExportMemory", "--initialMemory", "64", "--maximumMemory", "65536"],
+  ["--enable", "simd", "--enable", "bulk-memory", "--enable", "threads"],
+  // Shared memory is not counted as the JavaScript heap's: growing other memory makes V8 collect garbage, all at once.
+  ["--sharedMemory", "--importMemory", "--noExportMemory", "--initialMemory", "64", "--maximumMemory", "65536"],
 ].flat();
 
 let binary;

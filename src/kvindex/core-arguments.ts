@@ -17,6 +17,7 @@ export class CoreArguments {
     if (bytes > this.#room[id]!) {
       this.#at[id] = this.#core.room(id, bytes);
       this.#room[id] = this.#core.calls.roomOf(id);
+      this.#core.reach(this.#at[id]! + this.#room[id]!);
       if (this.#at[id] === 0) this.#room[id] = -1;
     }
     return this.#at[id]!;

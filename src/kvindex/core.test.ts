@@ -86,6 +86,7 @@ describe("Core", () => {
 
   it("views see what was written after the memory grew", () => {
     const core = new Core(1 << 28, 1);
+    core.room(AREA.bytes, 1);
     const before = core.bytes.length;
     const at = core.room(AREA.bytes, 2 * before);
     core.bytes[at + 2 * before - 1] = 7;

@@ -5,7 +5,8 @@ export type CoreWorker = number;
 
 /**
  * The index's core in WebAssembly (wasm/main.ts says what each call does). Arguments that are lists lie in areas of its memory;
- * addresses of areas change when they are made larger, and views are void when the memory grew.
+ * addresses of areas change when they are made larger. The memory is shared, though no thread shares it: V8 counts other
+ * memory as its own and, each time that grows, stops to collect garbage.
  */
 interface CoreExports {
   open(seed: number): number;
@@ -74,47 +75,51 @@ function module(): WebAssembly.Module {
 export class Core {
   readonly calls: CoreExports;
   readonly #memory: WebAssembly.Memory;
-  #bytes: Uint8Array;
-  #words: Uint32Array;
-  #names: BigUint64Array;
+  #bytes = new Uint8Array();
+  #words = new Uint32Array();
+  #names = new BigUint64Array();
 
   /** @param maxBytes - its memory never grows beyond; 4 MiB are taken at once, and 8 MiB may be however little that is */
   constructor(maxBytes: number, seed: number) {
     const maximum = Math.max(2 * FIRST_PAGES, Math.min(MAX_PAGES, Math.floor(maxBytes / PAGE_BYTES)));
-    this.#memory = new WebAssembly.Memory({ initial: FIRST_PAGES, maximum });
+    this.#memory = new WebAssembly.Memory({ initial: FIRST_PAGES, maximum, shared: true });
     const instance = new WebAssembly.Instance(module(), { env: { memory: this.#memory } });
     this.calls = instance.exports as unknown as CoreExports;
-    this.#bytes = new Uint8Array(this.#memory.buffer);
-    this.#words = new Uint32Array(this.#memory.buffer);
-    this.#names = new BigUint64Array(this.#memory.buffer);
     this.calls.open(seed);
   }
 
-  #renew(): void {
-    this.#bytes = new Uint8Array(this.#memory.buffer);
-    this.#words = new Uint32Array(this.#memory.buffer);
-    this.#names = new BigUint64Array(this.#memory.buffer);
+  /** Let the views below have at least the first `end` bytes of the memory, which may have grown. */
+  reach(end: number): void {
+    if (end <= this.#bytes.length) return;
+    const { buffer } = this.#memory;
+    this.#bytes = new Uint8Array(buffer);
+    this.#words = new Uint32Array(buffer);
+    this.#names = new BigUint64Array(buffer);
   }
 
-  /** The memory as bytes; anew after each call that may make it grow. */
+  /** The memory as bytes. */
   get bytes(): Uint8Array {
-    if (this.#bytes.length === 0) this.#renew();
     return this.#bytes;
   }
 
   get words(): Uint32Array {
-    if (this.#words.length === 0) this.#renew();
     return this.#words;
   }
 
   /** The memory as 64-bit names. */
   get names(): BigUint64Array {
-    if (this.#names.length === 0) this.#renew();
     return this.#names;
   }
 
   /** The address of an area with room for so many bytes, its content lost when it had not; 0 when there is no memory. */
   room(id: number, bytes: number): number {
-    return this.calls.ensure(id, bytes) === 0 ? 0 : this.calls.area(id);
+    return this.calls.ensure(id, bytes) === 0 ? 0 : this.area(id, bytes);
+  }
+
+  /** The address of an area that has so many bytes. */
+  area(id: number, bytes: number): number {
+    const at = this.calls.area(id);
+    this.reach(at + bytes);
+    return at;
   }
 }

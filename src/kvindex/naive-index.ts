@@ -121,6 +121,10 @@ class NaiveIndex implements PrefixIndex {
     return this.#workers.get(slot)?.id;
   }
 
+  blocksOf(slot: WorkerSlot): number {
+    return this.#workers.get(slot)?.names.size ?? 0;
+  }
+
   store(slot: WorkerSlot, blocks: StoredBlocks): boolean {
     const worker = this.#workers.get(slot);
     let node = blocks.parent === undefined ? this.#root(blocks.root) : worker?.names.get(blocks.parent)?.node;

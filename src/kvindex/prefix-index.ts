@@ -100,6 +100,8 @@ export interface PrefixIndex {
   /** Forget all that a worker holds, blocks and history: its cache was reset, or it restarted. The handle stays good. */
   clearWorker(slot: WorkerSlot): void;
   workerOf(slot: WorkerSlot): WorkerId | undefined;
+  /** Blocks that a worker holds now; one that lies in two tiers or has two names counts as in `stats().blocks`. 0 for a void handle. */
+  blocksOf(slot: WorkerSlot): number;
 
   /**
    * Place a chain of blocks below its parent.

@@ -103,6 +103,7 @@ describe("dropWorker()", () => {
     const slot = index.addWorker(workerId("b"));
     expect(slot).not.toBe(old);
     expect(index.workerOf(old)).toBeUndefined();
+    expect(index.blocksOf(old)).toBe(0);
     expect(store(index, old, { text: "abcd" })).toBe(false);
     index.remove(old, [1n]);
     index.clearWorker(old);

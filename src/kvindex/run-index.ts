@@ -103,6 +103,11 @@ class RunIndex implements RunPrefixIndex {
     return this.#workers.get(slot)?.id;
   }
 
+  blocksOf(slot: WorkerSlot): number {
+    const core = this.#workers.get(slot)?.core ?? 0;
+    return core === 0 ? 0 : this.#core.calls.namesOf(core);
+  }
+
   store(slot: WorkerSlot, blocks: StoredBlocks): boolean {
     const count = Math.min(blocks.names.length, blocks.ends.length);
     checkEnds(blocks, count);
@@ -224,8 +229,8 @@ class RunIndex implements RunPrefixIndex {
 
   #readAnswers(found: number, out: PrefixMatch[]): number {
     if (found === 0) return 0;
+    let at = this.#core.area(AREA.answers, 16 * found) / 4;
     const { words } = this.#core;
-    let at = this.#core.calls.area(AREA.answers) / 4;
     for (let i = 0; i < found; i++, at += 4) {
       const worker = this.#workers.at(words[at]!)!;
       const blocks = words[at + 1]!;

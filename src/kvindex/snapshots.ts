@@ -126,12 +126,13 @@ export class Snapshots {
 
   /** Make chunks of the pieces that the core wrote. */
   #pack(save: Save, written: number): void {
-    const rootsAt = this.#core.calls.area(AREA.roots) / 4;
-    const roots = Array.from({ length: this.#core.calls.savedRoots() }, (_, i) => {
+    const rootCount = this.#core.calls.savedRoots();
+    const rootsAt = this.#core.area(AREA.roots, 4 * rootCount) / 4;
+    const roots = Array.from({ length: rootCount }, (_, i) => {
       return encoder.encode(this.#roots.key(this.#core.words[rootsAt + i]!));
     });
     const before = HEAD + roots.reduce((sum, root) => sum + filledUp(4 + root.length), 0);
-    const at = this.#core.calls.area(AREA.chunk);
+    const at = this.#core.area(AREA.chunk, written);
     for (let from = 0; from < written; ) {
       let to = from;
       while (to < written) {
