@@ -93,8 +93,14 @@ export function createAgent(options: AgentOptions): Agent {
 
   const swap = new SwapBox(options, (process) => publish(process));
   /** As routers are told: an engine that is loaded on demand is more than its process. */
-  const announced = (status: EngineStatus): EngineStatus => ({ ...status, worker: swap.announce(status) });
+  const announced = (status: EngineStatus): EngineStatus => {
+    const worker = swap.announce(status);
+    return { ...status, worker: returning.has(worker.id) ? { ...worker, returns: true } : worker };
+  };
+  /** Engines that a reload starts anew: requests may wait for them. */
+  const returning = new Set<WorkerId>();
   const publish = (process: EngineStatus): void => {
+    if (process.failed || process.worker.state === "ready") returning.delete(process.worker.id);
     const status = announced(process);
     directory.set(status.worker);
     for (const listener of listeners) listener(status);
@@ -198,6 +204,9 @@ export function createAgent(options: AgentOptions): Agent {
           directory,
           log,
           begin,
+          expect(ids) {
+            for (const id of ids) returning.add(id);
+          },
           forget(id) {
             directory.remove(id);
             options.metrics?.forget("worker", id, "cgn_agent_");
@@ -218,6 +227,7 @@ export function createAgent(options: AgentOptions): Agent {
     async stop() {
       isStopping = true;
       hurry.abort();
+      returning.clear();
       await cleared;
       const keep = settings.agent.keepEngines;
       if (keep) log.info("engines run on (keep_engines)");

@@ -33,6 +33,8 @@ export interface ReloadInput {
   readonly log: Log;
   /** Start engines in their order, and list them. Settles once each is ready or has failed. */
   begin(engines: readonly AgentEngine[]): Promise<void>;
+  /** Say of engines that they come back, until each is ready or has failed. */
+  expect(ids: readonly WorkerId[]): void;
   /** Take an engine that is gone off every list. */
   forget(id: WorkerId): void;
   readonly swap: SwapBox;
@@ -66,6 +68,7 @@ export function reloadEngines(input: ReloadInput): ReloadResult {
     untouched: result.untouched.length,
   });
   if (later.length > 0) log.warn("changes that count when the agent is started anew", { keys: later });
+  input.expect(result.restarted.map(({ id }) => id));
   return { ...result, done: carryOut(input, plan) };
 }
 

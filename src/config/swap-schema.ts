@@ -19,7 +19,7 @@ export const swapSchema = z.strictObject({
     5_000,
   ),
   queue_timeout: duration(
-    "How long a request waits for its model to be loaded; then it is answered 503 (`x-cgn-deadline-ms` of the request may shorten it)",
+    "How long a request waits for its model to be loaded, or to come back from a reload; then it is answered 503 (the request may shorten it: `x-cgn-deadline-ms`, a number of milliseconds)",
     300_000,
   ),
   keep_alive: duration(

@@ -124,6 +124,8 @@ export interface WorkerInfo {
   readonly epoch: number;
   /** Its agent loads it when requests wait for it, whatever its state is now: they wait instead of being refused. */
   readonly onDemand?: boolean;
+  /** A reload is starting it anew: it comes back without being asked for, so requests may wait for it. */
+  readonly returns?: boolean;
   /** Context limit in tokens, where known. */
   readonly maxModelTokens?: number;
 }

@@ -74,9 +74,11 @@ export class Fleet {
     return undefined;
   }
 
-  /** Will one of the group's workers be loaded when requests wait for it? */
+  /** Will one of the group's workers be loaded when requests wait for it, or is it started anew by a reload? */
   isLoadable({ workers }: ModelGroup): boolean {
-    return workers.some((w) => w.onDemand === true && w.role === "both" && this.#markOf(w) === undefined);
+    return workers.some(
+      (w) => (w.onDemand === true || w.returns === true) && w.role === "both" && this.#markOf(w) === undefined,
+    );
   }
 
   #markOf(worker: WorkerInfo): Mark | undefined {

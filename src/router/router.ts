@@ -20,6 +20,7 @@ import { Relay } from "./relay.ts";
 import { type Prompt, render } from "./render.ts";
 import { type LegRun, settle } from "./settle.ts";
 import type { LegEnd } from "./sinks.ts";
+import { ownDeadline } from "./wait-room.ts";
 
 /** Beyond the limit a refused body is read on and thrown away for so long, that the client may hear why. */
 const DISCARD_BYTES = 64 * 1024 * 1024;
@@ -36,6 +37,8 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     const endpoint = requireEndpoint(exchange);
     if (endpoint.kind === "models") return answerModels(core.fleet, exchange);
     const subject = identify(exchange);
+    // Also where nobody waits: a deadline that is not understood is not kept.
+    ownDeadline(exchange);
     const body = await readBody(exchange.req, core.settings.maxBodyBytes);
     const query = /\?(.*)$/s.exec(exchange.target ?? "")?.[1] ?? "";
     const pendingRequest = read(endpoint, body, exchange.req.headers["content-type"], query);

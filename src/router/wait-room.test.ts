@@ -103,7 +103,45 @@ describe("a model that is loaded on demand", () => {
 
   it("takes the client's own deadline where it is shorter", async () => {
     const { url } = await start(LONG);
-    expect((await post(url, false, { "x-cgn-deadline-ms": "50" })).status).toBe(503);
+    const late = await post(url, false, { "x-cgn-deadline-ms": "50" });
+    expect(late.status).toBe(503);
+    // It said to raise [swap].queue_timeout, which was not what had passed.
+    const said = await late.text();
+    expect(said).toContain("not loaded within 0.1 s, the request's own x-cgn-deadline-ms");
+    expect(said).toContain("or raise x-cgn-deadline-ms");
+    expect(said).not.toContain("queue_timeout");
+  });
+
+  it("refuses a deadline that is none, whether anybody waits or not", async () => {
+    // `x-cgn-deadline-ms: abc` was taken for no deadline at all.
+    const { url, directory } = await start(LONG);
+    for (const state of ["unloaded", "ready"] as const) {
+      directory.set(worker({ state }));
+      for (const text of ["abc", "0", "-5", "2s", ""]) {
+        const answer = await post(url, false, { "x-cgn-deadline-ms": text });
+        expect([answer.status, text]).toEqual([400, text]);
+        expect(await answer.text()).toContain(`x-cgn-deadline-ms \\"${text}\\"`);
+      }
+      if (state === "ready") expect((await post(url, false, { "x-cgn-deadline-ms": "2000" })).status).toBe(200);
+    }
+  });
+
+  it("lets requests wait for an engine that a reload starts anew, and refuses them when it cannot be started", async () => {
+    // A reload that restarted a model's only engine answered 503 meanwhile.
+    const plain = (over: Partial<WorkerInfo>): WorkerInfo => testWorker("a", engine.url, over);
+    test = await startTestRouter([plain({ state: "draining", returns: true })], { loadWait: LONG }, undefined, loader);
+    const { url, directory } = test;
+    const first = post(url, false);
+    await until(() => loader.waiting === 1);
+    directory.set(plain({ state: "starting", returns: true, epoch: 2 }));
+    directory.set(plain({ state: "ready", epoch: 2 }));
+    expect((await first).status).toBe(200);
+    directory.set(plain({ state: "down", returns: true, epoch: 2 }));
+    const second = post(url, false);
+    await until(() => loader.waiting === 1);
+    directory.set(plain({ state: "down", reason: "given up", epoch: 3 }));
+    expect((await second).status).toBe(503);
+    expect(await (await second).text()).toContain("given up");
   });
 
   it("sends a streaming client comments, then the engine's answer", async () => {

@@ -94,7 +94,9 @@ export class WaitRoom {
     const { model } = group;
     const { maxWaiting } = limits;
     if (maxWaiting !== undefined && this.waiting(model) >= maxWaiting) throw tooMany(model, maxWaiting);
-    const limitMs = Math.min(limits.timeoutMs, ownDeadline(exchange));
+    const own = ownDeadline(exchange);
+    const limitMs = Math.min(limits.timeoutMs, own);
+    const isOwn = own < limits.timeoutMs;
     await new Promise<void>((resolve, reject) => {
       const now = this.#clock.now();
       const end = (settle: () => void): void => {
@@ -112,7 +114,9 @@ export class WaitRoom {
       };
       exchange.onLeft = () => waiting.refuse(left());
       const leftMs = exchange.startedMs + limitMs - now;
-      const cancelLimit = this.#clock.after(Math.max(0, leftMs), () => waiting.refuse(this.#tooLate(model, limitMs)));
+      const cancelLimit = this.#clock.after(Math.max(0, leftMs), () =>
+        waiting.refuse(this.#tooLate(model, limitMs, isOwn)),
+      );
       const cancelAlive = streams ? this.#keepAlive(model, exchange, limits.keepAliveMs) : () => {};
       this.#add(model, waiting);
       if (exchange.left) waiting.refuse(left());
@@ -152,21 +156,31 @@ export class WaitRoom {
     this.#onChange();
   }
 
-  #tooLate(model: string, limitMs: number): CgnError {
+  #tooLate(model: string, limitMs: number, isOwn: boolean): CgnError {
     const workers = this.#fleet.group(model)?.workers ?? [];
     const reasons = Object.fromEntries(workers.map((w) => [w.id, this.#fleet.whyNot(w) ?? "ready"]));
     const said = Object.entries(reasons).map(([id, why]) => `${id} ${why}`);
-    const is = `it was not loaded within ${Math.round(limitMs / 100) / 10} s (${said.join("; ")})`;
-    const message = `Cannot route model "${model}": ${is}. Try again in ${RETRY_AFTER_S} s, or raise [swap].queue_timeout`;
+    const whose = isOwn ? `, the request's own ${DEADLINE}` : "";
+    const is = `it was not loaded within ${Math.round(limitMs / 100) / 10} s${whose} (${said.join("; ")})`;
+    const raise = isOwn ? DEADLINE : "[swap].queue_timeout";
+    const message = `Cannot route model "${model}": ${is}. Try again in ${RETRY_AFTER_S} s, or raise ${raise}`;
     return new CgnError("NO_WORKER", message, { model, reasons, retryAfterS: RETRY_AFTER_S }) as CgnError;
   }
 }
 
-/** `x-cgn-deadline-ms`: how long the client itself would wait. */
-function ownDeadline({ req }: Exchange): number {
-  const text = req.headers["x-cgn-deadline-ms"];
-  const ms = typeof text === "string" ? Number(text) : Number.NaN;
-  return ms > 0 ? ms : Number.POSITIVE_INFINITY;
+const DEADLINE = "x-cgn-deadline-ms";
+
+/**
+ * `x-cgn-deadline-ms`: how long the client itself would wait, in milliseconds; without one for ever.
+ * @throws CgnError REQUEST_INVALID when it is no number above 0
+ */
+export function ownDeadline({ req }: Pick<Exchange, "req">): number {
+  const text = req.headers[DEADLINE];
+  if (text === undefined) return Number.POSITIVE_INFINITY;
+  if (typeof text === "string" && /^\d{1,12}(\.\d+)?$/.test(text) && Number(text) > 0) return Number(text);
+  const said = String(text).slice(0, 40);
+  const message = `Cannot take header ${DEADLINE} "${said}": it is no number of milliseconds above 0. Write for example 2000`;
+  throw new CgnError("REQUEST_INVALID", message, { param: DEADLINE });
 }
 
 const left = (): CgnError => new CgnError("CALLER_LEFT", "Client left while its model was loaded", {}) as CgnError;

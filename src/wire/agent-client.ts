@@ -49,7 +49,13 @@ export function followAgent(options: AgentClientOptions): RemoteDirectory {
     if (health.ok) {
       cancelStale = options.clock.after(options.staleMs ?? 15_000, () => {
         publish(
-          workers.map((w) => ({ ...w, state: "down", onDemand: false, reason: `${reason} (last state: ${w.state})` })),
+          workers.map((w) => ({
+            ...w,
+            state: "down",
+            onDemand: false,
+            returns: false,
+            reason: `${reason} (last state: ${w.state})`,
+          })),
         );
       });
     }

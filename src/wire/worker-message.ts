@@ -76,6 +76,7 @@ export function workerToMessage(worker: WorkerInfo): Worker {
     traits: namesOf(worker.traits),
     alive: worker.alive ?? false,
     onDemand: worker.onDemand ?? false,
+    returns: worker.returns ?? false,
   });
 }
 
@@ -90,7 +91,7 @@ export function workerFromMessage(message: Worker): WorkerInfo {
     node: nodeId(message.node),
     kind: oneOf(ENGINE_KINDS, "kind", message.kind),
     traits: traitsOf(message.traits),
-    url: message.url,
+    url: urlOf(message.url),
     models: message.models,
     ...(message.upstreamModel === "" ? {} : { upstreamModel: message.upstreamModel }),
     role: message.role === "" ? "both" : oneOf(ROLES, "role", message.role),
@@ -103,6 +104,7 @@ export function workerFromMessage(message: Worker): WorkerInfo {
     ...(message.alive ? { alive: true } : {}),
     epoch: message.epoch,
     ...(message.onDemand ? { onDemand: true } : {}),
+    ...(message.returns ? { returns: true } : {}),
     ...(message.maxModelTokens === 0 ? {} : { maxModelTokens: message.maxModelTokens }),
   };
 }
@@ -115,12 +117,25 @@ function kvOf(message: Worker): KvSource {
   }
   return {
     type,
-    endpoint: message.eventsEndpoint,
-    ...(message.replayEndpoint === "" ? {} : { replay: message.replayEndpoint }),
+    endpoint: zmqOf("events_endpoint", message.eventsEndpoint),
+    ...(message.replayEndpoint === "" ? {} : { replay: zmqOf("replay_endpoint", message.replayEndpoint) }),
     topic: message.topic,
     dpRank: message.dpRank,
     ...(message.sourceOrigin === "" ? {} : { origin: oneOf(ORIGINS, "source_origin", message.sourceOrigin) }),
   };
+}
+
+/** A ZMQ address that can be connected to: `tcp://HOST:PORT` or `ipc://PATH`. */
+function zmqOf(field: string, text: string): string {
+  const [, port] = /^tcp:\/\/(?:[\w.-]+|\[[\da-f:.%\w]+\]):(\d{1,5})$/i.exec(text) ?? [];
+  if (/^ipc:\/\/./.test(text) || (Number(port) >= 1 && Number(port) <= 65_535)) return text;
+  throw invalid(field, text, 'a ZMQ address such as "tcp://127.0.0.1:5557", with a port of 1 to 65535');
+}
+
+/** "" where there is none to ask. */
+function urlOf(text: string): string {
+  if (text === "" || (/^https?:\/\//i.test(text) && URL.canParse(text))) return text;
+  throw invalid("url", text, 'the engine\'s address, such as "http://127.0.0.1:8000"');
 }
 
 function historyOf({ historyEntries, minTokens, slots }: Worker): KvSource {

@@ -103,6 +103,29 @@ describe("Agent.reload()", () => {
     expect([...seen].filter((each) => !each.startsWith("n/a") && !each.endsWith(" ready"))).toEqual([]);
   });
 
+  it("says that the engine comes back until it is ready, or cannot be started", async () => {
+    // Routers answered 503 while a reload restarted a model's only engine.
+    const agent = make(file({ a: [], b: [] }), { policy: { backoffMs: 20, firstAttempts: 1 } });
+    agent.start();
+    await agent.settled();
+    const seen: string[] = [];
+    agent.subscribe(({ worker: { id, state, returns } }) => {
+      const now = `${id} ${state}${returns ? " returns" : ""}`;
+      if (now !== seen.at(-1)) seen.push(now);
+    });
+    const result = await agent.reload(file({ a: ["--mark", "x"], b: [] }));
+    await result.done;
+    await until("ready", () => states()[0] === "n/a ready", 10_000);
+    const own = seen.filter((said) => said.startsWith("n/a"));
+    expect(own.slice(0, -1).filter((said) => !said.endsWith(" returns"))).toEqual([]);
+    expect(own.at(-1)).toBe("n/a ready");
+    expect(directory.list().some(({ returns }) => returns)).toBe(false);
+    await (await agent.reload(file({ a: ["--exit", "3"], b: [] }))).done;
+    await agent.settled();
+    expect(states()[0]).toBe("n/a down");
+    expect(directory.list().some(({ returns }) => returns)).toBe(false);
+  });
+
   it("ends what was removed and starts what was added, whatever the order in the file", async () => {
     const agent = make(file({ a: [], b: [], c: [] }));
     agent.start();
