@@ -27,6 +27,26 @@ describe("findRecipe", () => {
     expect(refusal(() => findRecipe("a/none", SOME))).toMatch(/2 fit\. Choose one: a\/vllm\/none, a\/sglang\/none$/);
     expect(refusal(() => findRecipe("a/vllm/lmcash", SOME))).toMatch(/Choose one: a\/vllm\/lmcache,/);
   });
+
+  it("findRecipe() takes the beginning of a part, and offers what shares the leading parts", () => {
+    // `qwen3` was "none of that name", and a slip in the last part offered recipes of other models.
+    const some = named(
+      "qwen3-8b/vllm/none",
+      "qwen3-8b/sglang/none",
+      "qwen3-32b/vllm/none",
+      "s/llama-cpp/binary",
+      "s/mlx/one",
+    );
+    expect(refusal(() => findRecipe("qwen3", some))).toMatch(/: 3 fit\. Choose one: qwen3-8b\/vllm\/none, /);
+    expect(findRecipe("qwen3-3/vl", some).name).toBe("qwen3-32b/vllm/none");
+    expect(findRecipe("32b", some).name).toBe("qwen3-32b/vllm/none");
+    expect(findRecipe("S/Binary", some).name).toBe("s/llama-cpp/binary");
+    expect(refusal(() => findRecipe("s/llama-cpp/nope", some))).toMatch(
+      /none of that name\. Choose one: s\/llama-cpp\/binary$/,
+    );
+    expect(refusal(() => findRecipe("/", some))).toMatch(/none of that name/);
+    expect(refusal(() => findRecipe("qwen3"))).toMatch(/: \d+ fit\. .*, … \(cgn recipe list qwen3 shows all\)$/);
+  });
 });
 
 describe("listRecipes", () => {
