@@ -4,7 +4,7 @@ import type { EngineDraft } from "./engine-drafts.ts";
 import type { KeyPath } from "./key-path.ts";
 import { isTable } from "./layers.ts";
 import { isWritten, type LoadContext, placeText, report } from "./load-context.ts";
-import { launchInput } from "./plan.ts";
+import { isOwnLauncher, launchInput } from "./plan.ts";
 import type { EngineSettings, SwapSettings } from "./settings.ts";
 
 /**
@@ -55,7 +55,10 @@ function gpusWanted({ engine }: EngineDraft, settings: EngineSettings): number {
   if (!settings.spawn || settings.slot.platform === "cpu" || settings.slot.platform === "metal") return 0;
   try {
     const input = launchInput(settings);
-    return engine.needs?.(input, engine.launch(input)).gpu?.count ?? 0;
+    const plan = engine.launch(input);
+    // A simulated engine computes on none.
+    if (isOwnLauncher(settings, plan.argv[0] ?? "")) return 0;
+    return engine.needs?.(input, plan).gpu?.count ?? 0;
   } catch (error) {
     if (isCgnError(error)) return 0;
     throw error;

@@ -1,8 +1,12 @@
+import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { availableParallelism, homedir, hostname, networkInterfaces, totalmem, userInfo } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { EngineSlot } from "../engines/engine.ts";
+import { GPU_QUERY, readGpuList } from "../process/host/read-host.ts";
+
+type Env = Readonly<Record<string, string | undefined>>;
 
 /** What loading a configuration may know of the machine. Tests pass their own, so that results do not depend on it. */
 export interface HostFacts {
@@ -29,14 +33,15 @@ export interface HostFacts {
 }
 
 /** The machine this runs on. `env` is read for the XDG folders. */
-export function readHostFacts(env: Readonly<Record<string, string | undefined>>): HostFacts {
+export function readHostFacts(env: Env): HostFacts {
   const address = firstAddress();
-  const gpus = readGpus(env.CUDA_VISIBLE_DEVICES);
+  const there = nvidiaGpus(env);
+  const gpus = visibleGpus(there, env.CUDA_VISIBLE_DEVICES);
   return {
     hostname: hostname(),
     cores: availableParallelism(),
     memoryBytes: totalmem(),
-    platform: readPlatform(),
+    platform: readPlatform(there.length > 0),
     ...(address === undefined ? {} : { address }),
     ...(gpus.length === 0 ? {} : { gpus }),
     canWrite,
@@ -64,19 +69,47 @@ function isOnPath(name: string, path: string): boolean {
 /** The XDG rules: a relative folder is as good as none. */
 const absolute = (dir: string | undefined): string | undefined => (dir?.startsWith("/") ? dir : undefined);
 
-function readPlatform(): EngineSlot["platform"] {
-  if (existsSync("/dev/nvidia0")) return "cuda";
+function readPlatform(hasNvidia: boolean): EngineSlot["platform"] {
+  if (hasNvidia) return "cuda";
   return process.platform === "darwin" && process.arch === "arm64" ? "metal" : "cpu";
 }
 
+/** `nvidia-smi` takes seconds when no persistence daemon keeps the driver loaded. */
+const SMI_TIMEOUT_MS = 10_000;
+
+/** What it said, by PATH: a file is loaded more than once in a process. */
+const smiAnswers = new Map<string, readonly number[]>();
+
 /**
- * NVIDIA's GPUs of this host, or those of them that whoever started cgn left to it. UUIDs in the variable tell no index: then no GPU
- * is given out.
+ * Indices of NVIDIA's GPUs of this host: its device files, else what `nvidia-smi` lists (WSL has no such files), so that the
+ * platform and what `cgn check --host` counts agree.
  */
-export function readGpus(visible: string | undefined, devices = "/dev"): number[] {
-  const there = listDevices(devices).flatMap((name) => /^nvidia(\d+)$/.exec(name)?.[1] ?? []);
-  const all = there.map(Number).sort((a, b) => a - b);
-  if (visible === undefined) return all;
+export function nvidiaGpus(env: Env, devices = "/dev"): readonly number[] {
+  const path = env.PATH ?? "";
+  const files = listDevices(devices).flatMap((name) => /^nvidia(\d+)$/.exec(name)?.[1] ?? []);
+  if (files.length > 0) return files.map(Number).sort((a, b) => a - b);
+  if (!isOnPath("nvidia-smi", path)) return [];
+  const known = smiAnswers.get(path) ?? askSmi(env);
+  smiAnswers.set(path, known);
+  return known;
+}
+
+function askSmi(env: Env): number[] {
+  const { stdout } = spawnSync("nvidia-smi", GPU_QUERY, {
+    encoding: "utf8",
+    timeout: SMI_TIMEOUT_MS,
+    env,
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  return readGpuList(stdout ?? "").map(({ index }) => index);
+}
+
+/**
+ * Those of the host's GPUs that whoever started cgn left to it (`CUDA_VISIBLE_DEVICES`). UUIDs in the variable tell no index: then
+ * no GPU is given out.
+ */
+export function visibleGpus(all: readonly number[], visible: string | undefined): number[] {
+  if (visible === undefined) return [...all];
   const words = visible.split(",").map((word) => word.trim());
   return words.every((word) => /^\d+$/.test(word)) ? words.map(Number).filter((gpu) => all.includes(gpu)) : [];
 }

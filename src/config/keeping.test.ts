@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { readGpus } from "./host.ts";
+import { nvidiaGpus, readHostFacts, visibleGpus } from "./host.ts";
 import { type LoadOptions, loadConfig } from "./load.ts";
 import { planEngine } from "./plan.ts";
 import { formatProblem } from "./problems.ts";
@@ -56,11 +56,30 @@ describe("GPU sets", () => {
     ]);
   });
 
-  it("readGpus() counts NVIDIA's devices, and those that the variable left", () => {
+  // Simulated engines took GPUs that they do not use, and others were refused for want of them.
+  it("are given to no simulated engine", () => {
+    const sim = (model: string) => `model = "${model}"\n[engines.vllm]\nbinary = "${HOST.launcherDir}/sim-vllm.mjs"`;
+    const toml = entries(sim("a"), sim("a"), 'model = "a"').replace("tp = 2", "tp = 4");
+    expect(gpus(toml)).toEqual(["-", "-", "0,1,2,3"]);
+    expect(load(toml).said).toEqual([]);
+  });
+
+  it("nvidiaGpus() counts NVIDIA's devices, and visibleGpus() those that the variable left", () => {
     for (const name of ["nvidia0", "nvidia1", "nvidia10", "nvidiactl", "null"]) mkdirSync(join(dir, name));
-    expect(readGpus(undefined, dir)).toEqual([0, 1, 10]);
-    expect(readGpus("1,7,10", dir)).toEqual([1, 10]);
-    for (const none of ["", "-1", "GPU-1c3f", "MIG-1"]) expect(readGpus(none, dir)).toEqual([]);
+    const all = nvidiaGpus({}, dir);
+    expect(all).toEqual([0, 1, 10]);
+    expect(visibleGpus(all, undefined)).toEqual([0, 1, 10]);
+    expect(visibleGpus(all, "1,7,10")).toEqual([1, 10]);
+    for (const none of ["", "-1", "GPU-1c3f", "MIG-1"]) expect(visibleGpus(all, none)).toEqual([]);
+  });
+
+  // Where there are no device files (WSL), one report counted nvidia-smi's GPUs and called the platform "cpu".
+  it("readHostFacts() takes the GPUs that nvidia-smi lists for the platform too", () => {
+    const smi = join(dir, "nvidia-smi");
+    writeFileSync(smi, "#!/bin/sh\necho '0, NVIDIA A, 81559, 4'\necho '1, NVIDIA A, 81559, 4'\n", { mode: 0o755 });
+    expect(nvidiaGpus({ PATH: `${dir}:/bin:/usr/bin` }, join(dir, "none"))).toEqual([0, 1]);
+    expect(nvidiaGpus({ PATH: "/none" }, join(dir, "none"))).toEqual([]);
+    expect(readHostFacts({ PATH: `${dir}:/bin:/usr/bin` }).platform).toBe("cuda");
   });
 });
 

@@ -40,10 +40,10 @@ export function engineNeeds(
   engine: Engine = findEngine(settings.kind),
 ): HostNeeds | undefined {
   const needs = settings.spawn ? engine.needs?.(launchInput(settings), plan) : undefined;
-  if (needs === undefined || needs.model?.path !== undefined || !isOwnLauncher(settings, needs.program)) return needs;
-  // A simulated engine loads nothing.
-  const { model: _, ...rest } = needs;
-  return rest;
+  if (needs === undefined || !isOwnLauncher(settings, needs.program)) return needs;
+  // A simulated engine computes on nothing, and loads no model by itself.
+  const { model, gpu: _, ...rest } = needs;
+  return model?.path === undefined ? rest : { ...rest, model };
 }
 
 /** Is it one of cgn's own launchers, which stand for an engine and compute nothing? */

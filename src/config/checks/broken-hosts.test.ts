@@ -420,6 +420,17 @@ const BROKEN: readonly Broken[] = [
     fix: "none",
   },
   {
+    // `pip install vllm` was printed, which brings no program of this name.
+    name: "a binary that no package brings",
+    toml: vllm('[engine.vllm]\nbinary = "/old/bin/vllm"'),
+    launch: { program: {} },
+    code: "engine-missing",
+    place: "7:10",
+    says: /"\/old\/bin\/vllm" is not there/,
+    remedy: /set its "binary" to the full path of the program/,
+    fix: "none",
+  },
+  {
     name: "a venv of uv without pip",
     toml: vllm('kv_offload = "nixl"'),
     launch: (good) => ({ packages: { vllm: good.packages!["vllm"]! }, installer: "uv" }),

@@ -43,15 +43,15 @@ function programFindings({ needs, state: { program } }: CheckedLaunch): Finding[
   const find = (what: string, fix: string | undefined, how = remedy): Finding[] => [
     { code: "engine-missing", severity: "error", what, remedy: how, keys, ...(fix === undefined ? {} : { fix }) },
   ];
-  // Engines that are not installed by one command are told of in words.
-  const fix = /^pip install/.test(install) ? install : undefined;
-  const how =
-    fix === undefined
-      ? `${install[0]?.toUpperCase()}${install.slice(1)}, or set its "binary" to the full path of the program`
-      : remedy;
+  // Engines that are not installed by one command are told of in words; and pip brings no program of another name or place.
+  const isPip = /^pip install/.test(install);
+  const fix = isPip && brings(install, name) ? install : undefined;
+  const how = !isPip
+    ? `${install[0]?.toUpperCase()}${install.slice(1)}, or set its "binary" to the full path of the program`
+    : remedy;
   if (program.pythonMissing !== undefined) {
     const what = `"${program.path}" is run by ${program.pythonMissing}, which is not there (its environment was moved or removed)`;
-    return find(what, fix, how);
+    return find(what, undefined, how);
   }
   if (program.path !== undefined) return [];
   if (program.unrunnable !== undefined) {
@@ -62,6 +62,10 @@ function programFindings({ needs, state: { program } }: CheckedLaunch): Finding[
   }
   return find(name.includes("/") ? `"${name}" is not there` : `"${name}" is not in PATH`, fix, how);
 }
+
+/** Does this pip command put a program of this name into PATH: `vllm`, `mlx_lm.server`? */
+const brings = (install: string, program: string): boolean =>
+  install.split(/[\s"]+/).some((word, n) => n > 1 && word !== "" && program.replaceAll("_", "-").startsWith(word));
 
 /** Programs that run beside the engine come with one of its packages. */
 function missingPrograms({ needs, state }: CheckedLaunch): Finding[] {

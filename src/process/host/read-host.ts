@@ -87,10 +87,11 @@ function upwards(path: string): string[] {
   return [...parts.map((_, i) => `/${parts.slice(0, parts.length - i).join("/")}`), ""];
 }
 
-const QUERY = ["--query-gpu=index,name,memory.total,memory.used", "--format=csv,noheader,nounits"];
+/** What `nvidia-smi` is asked; `readGpuList()` reads its answer. */
+export const GPU_QUERY = ["--query-gpu=index,name,memory.total,memory.used", "--format=csv,noheader,nounits"];
 
 async function readGpus(): Promise<Pick<HostState, "gpuKind" | "gpus">> {
-  const csv = await run("nvidia-smi", QUERY);
+  const csv = await run("nvidia-smi", GPU_QUERY);
   const gpus = csv === undefined ? [] : readGpuList(csv);
   if (gpus.length > 0) return { gpuKind: "nvidia", gpus };
   // ROCm, Ascend, Gaudi, TPU and Intel devices, Apple's, and NVIDIA's in a container without nvidia-smi: there, not listed.
