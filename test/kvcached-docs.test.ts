@@ -69,7 +69,12 @@ describe.skipIf(!hasCurl())("docs/kvcached.md", () => {
     const ends = Uint32Array.of(4, 8, 12);
     const blocks = { root: "", parent: undefined, names: BigUint64Array.of(1n, 2n, 3n), ends, blockTokens: 4 };
     kv.index.store(slot, { ...blocks, bytes: Buffer.from(TEXT), tier: "device" });
-    await until(() => kv.decodePrompt("m", [65]) !== undefined);
+    await until(() =>
+      kv.decodePrompt("m", [65]).then(
+        () => true,
+        () => false,
+      ),
+    );
   });
 
   afterAll(async () => {

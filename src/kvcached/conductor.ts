@@ -3,22 +3,18 @@ import { CgnError, CODES, isCgnError, toCgnError } from "../core/errors.ts";
 import type { Tier } from "../core/kv-event.ts";
 import { rootKey, type WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
+import { MAX_CALL_BYTES, MAX_PROMPT_BYTES, MAX_PROMPT_TOKENS } from "../wire/kv-limits.ts";
 import type { WireRequest, WireResponse } from "../wire/listen.ts";
+import { tooManyTokens } from "./prompt-tokens.ts";
 import type { Kvcached } from "./service.ts";
 
-/** Largest body: some 2 million token ids. */
-const MAX_BODY_BYTES = 16 * 1024 * 1024;
 /** cgn keeps no tenants apart by name: what must not be shared has a salt. */
 const TENANT = "default";
 
 const querySchema = z.object({
   model: z.string(),
-  token_ids: z.array(
-    z
-      .int()
-      .min(0)
-      .max(2 ** 32 - 1),
-  ),
+  // Looked at one by one only after their number.
+  token_ids: z.custom<readonly number[]>(Array.isArray, "Invalid input: expected array"),
   lora_name: z.string().nullish(),
   cache_salt: z.union([z.string(), z.number()]).nullish(),
   tenant_id: z.union([z.string(), z.number()]).nullish(),
@@ -52,17 +48,18 @@ const MEDIA: Readonly<Record<Tier, "GPU" | "CPU" | "DISK">> = {
  * Answer `POST /query` as Mooncake Conductor's indexer does (its "Indexer API" page, October 2026), so that gateways that ask it can
  * ask kvcached. Tokens stand under the slowest medium that the matched prefix needs; a shorter part of it that lies in a
  * faster one is not told apart. What is matched is what the engine will report as cached: it always computes a prompt's last token.
- * @throws CgnError REQUEST_INVALID, DEPENDENCY_UNREACHABLE when the model's vocabulary is not known (yet)
+ * @throws CgnError REQUEST_INVALID, REQUEST_TOO_LARGE, DEPENDENCY_UNREACHABLE when the model's vocabulary is not known (yet)
  */
-export function conductorQuery(service: Kvcached, query: ConductorQuery): ConductorAnswer {
+export async function conductorQuery(service: Kvcached, query: ConductorQuery): Promise<ConductorAnswer> {
   const tenant = String(query.tenant_id ?? TENANT);
-  const workers = new Map(service.workers().map((info) => [info.id, info]));
-  const prompt = service.decodePrompt(query.model, query.token_ids);
-  if (prompt === undefined) {
-    if (![...workers.values()].some(({ models }) => models.includes(query.model))) return { [tenant]: {} };
-    const why = "its vocabulary is not known, or lacks one of the token ids. Look at cgn kv sources";
-    throw new CgnError("DEPENDENCY_UNREACHABLE", `Cannot match token ids of "${query.model}": ${why}`, {});
+  if (query.token_ids.length > MAX_PROMPT_TOKENS) throw tooManyTokens(query.token_ids.length);
+  if (!service.knowsModel(query.model)) return { [tenant]: {} };
+  const prompt = await service.decodePrompt(query.model, query.token_ids);
+  if (prompt.length > MAX_PROMPT_BYTES) {
+    const message = `Cannot match a prompt of ${prompt.length} bytes: at most ${MAX_PROMPT_BYTES} are taken. Send its beginning`;
+    throw new CgnError("REQUEST_TOO_LARGE", message, {});
   }
+  const workers = new Map(service.workers().map((info) => [info.id, info]));
   const root = rootKey(query.lora_name ?? "", String(query.cache_salt ?? ""));
   const hits: Record<string, ConductorHits> = {};
   for (const match of service.match({ model: query.model, root, prompt })) {
@@ -119,12 +116,10 @@ function parsed(body: unknown): ConductorQuery {
 async function readJson(req: WireRequest): Promise<unknown> {
   const parts: Buffer[] = [];
   let size = 0;
+  if (Number(req.headers["content-length"] ?? 0) > MAX_CALL_BYTES) throw tooLarge();
   for await (const part of req as AsyncIterable<Buffer>) {
     size += part.length;
-    if (size > MAX_BODY_BYTES) {
-      const message = `Cannot read the query: it is larger than ${MAX_BODY_BYTES} bytes. Send fewer token ids`;
-      throw new CgnError("REQUEST_TOO_LARGE", message, {});
-    }
+    if (size > MAX_CALL_BYTES) throw tooLarge();
     parts.push(part);
   }
   try {
@@ -132,6 +127,11 @@ async function readJson(req: WireRequest): Promise<unknown> {
   } catch {
     throw new CgnError("REQUEST_INVALID", 'Cannot read the query: it is no JSON. Send {"model", "token_ids"}', {});
   }
+}
+
+function tooLarge(): CgnError {
+  const message = `Cannot read the query: it is larger than ${MAX_CALL_BYTES} bytes. Send at most ${MAX_PROMPT_TOKENS} token ids`;
+  return new CgnError("REQUEST_TOO_LARGE", message, {}) as CgnError;
 }
 
 function reply(res: WireResponse, status: number, body: unknown): void {

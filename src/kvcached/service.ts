@@ -16,6 +16,7 @@ import { type FollowDeps, FollowedWorker, type RestoredWorker } from "./followed
 import { exportKvMetrics } from "./kv-metrics.ts";
 import { matchWorkers } from "./match-workers.ts";
 import { createParityProbe } from "./parity-probe.ts";
+import { decodePrompt } from "./prompt-tokens.ts";
 import { SourceDiscovery } from "./source-discovery.ts";
 import type { SourcePolicy } from "./source-state.ts";
 import { Trust, type TrustOptions } from "./trust.ts";
@@ -128,8 +129,8 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     changed,
     ...(metrics === undefined ? {} : { events: metrics.events }),
   };
-  const unregister = (id: WorkerId) => {
-    if (!workers.has(id)) return;
+  const unregister = (id: WorkerId): boolean => {
+    if (!workers.has(id)) return false;
     workers.get(id)?.close();
     workers.delete(id);
     discovery.forget(id);
@@ -137,6 +138,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     truthMetrics?.forget(id);
     metrics?.forget(id);
     changed();
+    return true;
   };
   const discovery = new SourceDiscovery(asked, options.apiKey);
   const register = (registered: WorkerInfo) => {
@@ -231,10 +233,8 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
       watchers: hub.watchers(),
       instance,
     }),
-    decodePrompt(model, tokenIds) {
-      const worker = [...workers.values()].find((w) => w.info.models.includes(model) && w.vocabulary !== undefined);
-      return worker?.vocabulary?.decode(tokenIds);
-    },
+    decodePrompt: (model, tokenIds) => decodePrompt(workers.values(), model, tokenIds),
+    knowsModel: (model) => [...workers.values()].some(({ info }) => info.models.includes(model)),
     onApplied: (listener) => applied.onApplied(listener),
     follow: (directory) => followDirectory(directory, register, unregister),
     agentNotice: (id, what) => workers.get(id)?.notice(what),
@@ -253,7 +253,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
 function followDirectory(
   directory: WorkerDirectory,
   register: (info: WorkerInfo) => void,
-  unregister: (id: WorkerId) => void,
+  unregister: (id: WorkerId) => unknown,
 ): () => void {
   let followed = new Set<WorkerId>();
   const take = (list: readonly WorkerInfo[]) => {

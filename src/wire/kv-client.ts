@@ -8,6 +8,7 @@ import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/
 import type { WorkerInfo } from "../core/worker.ts";
 import { PrefixIndex, type WorkerMatch as WorkerMatchMessage } from "./gen/cgn/kv/v1/kv_pb.ts";
 import type { KvDelta } from "./kv-delta.ts";
+import { MAX_PROMPT_BYTES } from "./kv-limits.ts";
 import { type KvNote, notesToMessage } from "./kv-note.ts";
 import { sourceFromMessage } from "./source-message.ts";
 import { statsFromMessage } from "./stats-message.ts";
@@ -86,13 +87,16 @@ export function connectKv(options: KvClientOptions): KvClient {
   };
   return {
     async match(query) {
-      if (resting()) return [];
+      // kvcached would refuse it: nobody knows so much of one prompt.
+      if (resting() || query.prompt.length > MAX_PROMPT_BYTES) return [];
       try {
         const reply = await client.match({ ...query }, { timeoutMs: options.matchTimeoutMs ?? 250 });
         well();
         return reply.matches.map(matchFromMessage);
       } catch (error) {
-        failed(error);
+        // No worker serves the model yet: kvcached is well.
+        if (isNotFound(error)) well();
+        else failed(error);
         return [];
       }
     },
@@ -115,6 +119,8 @@ function matchFromMessage({ worker, tokens, blocks, bytes, tier, source }: Worke
   const from = source === "events" ? "events" : "history";
   return { worker: workerId(worker), tokens, blocks, bytes, tier: tier as Tier, source: from };
 }
+
+const isNotFound = (error: unknown): boolean => error instanceof ConnectError && error.code === Code.NotFound;
 
 /** The calls that may fail. */
 function calls(client: Client<typeof PrefixIndex>, name: string) {
@@ -141,7 +147,11 @@ function calls(client: Client<typeof PrefixIndex>, name: string) {
       await asked("register a worker", client.register({ worker: workerToMessage(worker) }, options));
     },
     async unregister(id: WorkerId) {
-      await asked("unregister a worker", client.unregister({ worker: id }, options));
+      const call = client.unregister({ worker: id }, options).catch((error: unknown) => {
+        // Gone already, with a restarted kvcached for example: what was wanted.
+        if (!isNotFound(error)) throw error;
+      });
+      await asked("unregister a worker", call);
     },
     async matchTokens(model: string, root: string, tokenIds: readonly number[]) {
       const reply = await asked("match", client.match({ model, root, tokenIds: [...tokenIds] }, options));

@@ -1,10 +1,11 @@
 import { Code, ConnectError, type ConnectRouter } from "@connectrpc/connect";
-import { isCgnError } from "../core/errors.ts";
+import { type Code as CgnCode, isCgnError } from "../core/errors.ts";
 import { type WorkerId, workerId } from "../core/ids.ts";
 import type { KvSourceStatus, KvStats } from "../core/kv-status.ts";
 import type { PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import { PrefixIndex } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { type MatchRequest, PrefixIndex } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { MAX_PROMPT_BYTES } from "./kv-limits.ts";
 import { type KvNote, notesFromMessage } from "./kv-note.ts";
 import { sourceToMessage } from "./source-message.ts";
 import { statsToMessage } from "./stats-message.ts";
@@ -20,7 +21,8 @@ import { workerFromMessage } from "./worker-message.ts";
 /** What stands behind the `cgn.kv.v1.PrefixIndex` service. */
 export interface KvService extends PrefixKnowledge {
   register(worker: WorkerInfo): void;
-  unregister(id: WorkerId): void;
+  /** @returns whether it was followed */
+  unregister(id: WorkerId): boolean;
   sources(): readonly KvSourceStatus[];
   stats(): KvStats;
   /** `sent`, `unsent` and `observe`, with who says it. */
@@ -30,8 +32,10 @@ export interface KvService extends PrefixKnowledge {
    * @throws CgnError OVERLOADED when the watcher takes its messages too slowly
    */
   watch(ask: WatchAsk, signal: AbortSignal): AsyncIterable<WatchMessage<EncodedDelta>>;
-  /** `match` for a prompt of token ids; undefined when the model's vocabulary is not known. */
-  decodePrompt(model: string, tokenIds: readonly number[]): Uint8Array | undefined;
+  /** Does a worker serve it? */
+  knowsModel(model: string): boolean;
+  /** The text of a prompt of token ids. @throws CgnError saying what is wrong with them, or with the model */
+  decodePrompt(model: string, tokenIds: readonly number[]): Promise<Uint8Array>;
 }
 
 /** The routes of `cgn.kv.v1.PrefixIndex`. */
@@ -39,19 +43,23 @@ export function kvRoutes(service: KvService): (router: ConnectRouter) => void {
   return (router) => {
     router.service(PrefixIndex, {
       async match(request) {
-        const prompt =
-          request.tokenIds.length > 0 ? service.decodePrompt(request.model, request.tokenIds) : request.prompt;
-        if (prompt === undefined) return { matches: [] };
-        const matches = await service.match({ model: request.model, root: request.root, prompt });
-        return { matches: matches.map((m: WorkerMatch) => ({ ...m })) };
+        const { model, root, tokenIds } = request;
+        checkMatch(service, request);
+        try {
+          const prompt = tokenIds.length > 0 ? await service.decodePrompt(model, tokenIds) : request.prompt;
+          checkLength(prompt);
+          const matches = await service.match({ model, root, prompt });
+          return { matches: matches.map((m: WorkerMatch) => ({ ...m })) };
+        } catch (error) {
+          throw asConnectError(error);
+        }
       },
       async *watch(request, context) {
         try {
           for await (const message of service.watch(askFromMessage(request), context.signal))
             yield watchToMessage(message);
         } catch (error) {
-          if (isCgnError(error, "OVERLOADED")) throw new ConnectError(error.message, Code.ResourceExhausted);
-          throw error;
+          throw asConnectError(error);
         }
       },
       register(request) {
@@ -59,14 +67,14 @@ export function kvRoutes(service: KvService): (router: ConnectRouter) => void {
         try {
           service.register(workerFromMessage(request.worker));
         } catch (error) {
-          if (isCgnError(error, "REQUEST_INVALID")) throw new ConnectError(error.message, Code.InvalidArgument);
-          throw error;
+          throw asConnectError(error);
         }
         return {};
       },
       unregister(request) {
-        service.unregister(workerId(request.worker));
-        return {};
+        if (service.unregister(workerId(request.worker))) return {};
+        const message = `Cannot unregister "${request.worker}": it is not registered. Look at cgn kv sources`;
+        throw new ConnectError(message, Code.NotFound);
       },
       sources: () => ({ sources: service.sources().map(sourceToMessage) }),
       stats: () => statsToMessage(service.stats()),
@@ -77,3 +85,34 @@ export function kvRoutes(service: KvService): (router: ConnectRouter) => void {
     });
   };
 }
+
+function checkMatch(service: KvService, { model, prompt, tokenIds }: MatchRequest): void {
+  if (model === "")
+    throw new ConnectError('Cannot match: model is missing. Send its name in "model"', Code.InvalidArgument);
+  if (prompt.length > 0 && tokenIds.length > 0) {
+    throw new ConnectError("Cannot match: both prompt and tokenIds are there. Send one", Code.InvalidArgument);
+  }
+  if (service.knowsModel(model)) return;
+  throw new ConnectError(`Cannot match: no worker serves "${model}". Look at cgn kv sources`, Code.NotFound);
+}
+
+function checkLength({ length }: Uint8Array): void {
+  if (length <= MAX_PROMPT_BYTES) return;
+  const message = `Cannot match a prompt of ${length} bytes: at most ${MAX_PROMPT_BYTES} are taken. Send its beginning`;
+  throw new ConnectError(message, Code.ResourceExhausted);
+}
+
+/** What went wrong, as the wire says it; what is not known stays as it is. */
+function asConnectError(error: unknown): unknown {
+  if (!isCgnError(error)) return error;
+  const code = CONNECT_CODES[error.code];
+  return code === undefined ? error : new ConnectError(error.message, code);
+}
+
+const CONNECT_CODES: Readonly<Partial<Record<CgnCode, Code>>> = {
+  OVERLOADED: Code.ResourceExhausted,
+  REQUEST_TOO_LARGE: Code.ResourceExhausted,
+  REQUEST_INVALID: Code.InvalidArgument,
+  MODEL_NOT_FOUND: Code.NotFound,
+  DEPENDENCY_UNREACHABLE: Code.Unavailable,
+};

@@ -7,6 +7,7 @@ import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import type { ConnectRouter } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { CgnError } from "../core/errors.ts";
+import { MAX_CALL_BYTES, MAX_NOTES_BYTES } from "./kv-limits.ts";
 import type { TlsServerOptions, WireTls } from "./tls.ts";
 
 export type WireRequest = IncomingMessage | Http2ServerRequest;
@@ -31,8 +32,6 @@ export interface WireServer {
   close(): Promise<void>;
 }
 
-/** Largest request: a prompt of 64 MiB. */
-const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 /** A peer that is gone without a word is found after about two minutes. */
 const KEEP_ALIVE_MS = 30_000;
 const HTTP2_PREFACE = Buffer.from("PRI * HTTP/2.0");
@@ -43,14 +42,13 @@ const HTTP2_PREFACE = Buffer.from("PRI * HTTP/2.0");
  * @throws CgnError PORT_IN_USE, STORAGE_UNUSABLE
  */
 export async function listenWire(options: WireListen): Promise<WireServer> {
-  const handler = connectNodeAdapter({
-    routes: options.routes,
-    readMaxBytes: MAX_MESSAGE_BYTES,
+  const handlerOf = (readMaxBytes: number) =>
     // Zeros are answers too: scripts that read the JSON find every field.
-    jsonOptions: { alwaysEmitImplicit: true },
-  });
+    connectNodeAdapter({ routes: options.routes, readMaxBytes, jsonOptions: { alwaysEmitImplicit: true } });
+  const calls = handlerOf(MAX_CALL_BYTES);
+  const notes = handlerOf(MAX_NOTES_BYTES);
   const answer = (req: WireRequest, res: WireResponse) => {
-    if (options.http?.(req, res) !== true) handler(req, res);
+    if (options.http?.(req, res) !== true) (carriesNotes(req) ? notes : calls)(req, res);
   };
   const http1 = createHttpServer(answer);
   const http2 = createHttp2Server(answer);
@@ -97,6 +95,11 @@ export async function listenWire(options: WireListen): Promise<WireServer> {
     throw error;
   }
   return { port, close };
+}
+
+/** In JSON such a body would take seconds to read. */
+function carriesNotes({ url, headers }: WireRequest): boolean {
+  return url === "/cgn.kv.v1.PrefixIndex/Observe" && !/json/i.test(headers["content-type"] ?? "");
 }
 
 function tlsServer(material: TlsServerOptions, secure: (socket: TLSSocket) => void): Server {

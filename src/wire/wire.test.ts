@@ -61,6 +61,7 @@ const STATUS: KvSourceStatus = {
   state: "live",
   detail: "",
   events: 5,
+  blocks: 3,
   blocksStored: 4,
   blocksRemoved: 1,
   gaps: 0,
@@ -172,7 +173,8 @@ function fakeService() {
     unsent: (_worker, query) => void heard.unsent.push(query),
     observe: (outcome) => void heard.outcomes.push(outcome),
     register: (worker) => void heard.registered.push(worker),
-    unregister: () => {},
+    unregister: (id) => id === WORKER.id,
+    knowsModel: (model) => model === "m",
     sources: () => [STATUS],
     stats: () => STATS,
     hear(note) {
@@ -187,7 +189,7 @@ function fakeService() {
       await gone;
       listeners.clear();
     },
-    decodePrompt: (_model, ids) => new Uint8Array(ids),
+    decodePrompt: async (_model, ids) => new Uint8Array(ids),
   };
   return { service, heard, listeners };
 }
@@ -239,6 +241,31 @@ describe("workerFromMessage", () => {
     );
     expect(() => workerFromMessage({ ...workerToMessage(WORKER), eventsEndpoint: "" })).toThrow(/events_endpoint/);
   });
+
+  it.each([
+    "file:///etc/passwd",
+    "tcp://nohost.invalid:99999",
+    "tcp://h:0",
+    "tcp://h",
+    "tcp://:1",
+    "tcp://*:5557",
+    "h:5557",
+    "ipc://",
+    "tcp://h:1/x",
+    "inproc://x",
+  ])("workerFromMessage() takes no %s for a ZMQ address", (endpoint) => {
+    // Broke: any text was taken, and the source was then "connecting" for ever.
+    const message = workerToMessage(WORKER);
+    expect(() => workerFromMessage({ ...message, eventsEndpoint: endpoint })).toThrow(/events_endpoint is/);
+    expect(() => workerFromMessage({ ...message, replayEndpoint: endpoint })).toThrow(/replay_endpoint is/);
+  });
+
+  it("workerFromMessage() takes the ZMQ addresses that can be connected to, and http addresses of engines alone", () => {
+    const message = workerToMessage(WORKER);
+    for (const endpoint of ["tcp://10.0.0.1:65535", "tcp://[::1]:1", "tcp://a-b.c:5557", "ipc:///run/x.sock"])
+      expect(workerFromMessage({ ...message, eventsEndpoint: endpoint }).kv).toMatchObject({ endpoint });
+    expect(() => workerFromMessage({ ...message, url: "file:///etc/passwd" })).toThrow(/url is "file/);
+  });
 });
 
 describe("listenWire", () => {
@@ -270,6 +297,38 @@ describe("listenWire", () => {
     expect([heard.sent[0]?.prompt, heard.unsent[0]?.prompt]).toEqual([query.prompt, query.prompt]);
     expect(heard.outcomes[0]).toMatchObject({ cachedTokens: 0, predictedTokens: 9 });
     expect(heard.outcomes[0]).not.toHaveProperty("promptTokens");
+  });
+
+  it("listenWire() refuses calls that are too large, and wrong ones, with what is wrong", async () => {
+    // Broke: a prompt of 40 MB held the event loop for 6.7 s; a match for a model that nobody serves looked like a miss;
+    // whoever is not registered could be unregistered; and routers took a refusal for a kvcached that is gone.
+    const uds = join(dir, "limits.sock");
+    const server = await listenWire({ routes: kvRoutes(fakeService().service), uds });
+    ends.push(() => server.close());
+    const call = async (method: string, body: object) => {
+      const answer = await curl(uds, `/cgn.kv.v1.PrefixIndex/${method}`, JSON.stringify(body));
+      return [answer.status, JSON.parse(answer.text).message];
+    };
+    const prompt = (bytes: number) => Buffer.alloc(bytes, 65).toString("base64");
+    expect((await call("Match", { model: "m", prompt: prompt(4 * 2 ** 20) }))[0]).toBe(200);
+    expect(await call("Match", { model: "m", prompt: prompt(4 * 2 ** 20 + 1) })).toEqual([
+      429,
+      "Cannot match a prompt of 4194305 bytes: at most 4194304 are taken. Send its beginning",
+    ]);
+    for (const method of ["Match", "Observe", "Register"]) {
+      expect(await call(method, { prompt: prompt(7 * 2 ** 20) })).toEqual([429, expect.stringContaining("8388608")]);
+    }
+    expect(await call("Match", { prompt: prompt(9) })).toEqual([400, expect.stringContaining("model is missing")]);
+    expect(await call("Match", { model: "x" })).toEqual([404, expect.stringContaining('no worker serves "x"')]);
+    expect(await call("Unregister", { worker: "x" })).toEqual([404, expect.stringContaining("not registered")]);
+    expect(await call("Unregister", { worker: WORKER.id })).toEqual([200, undefined]);
+    const client = connectKv({ address: { uds }, clock });
+    ends.push(() => client.close());
+    expect(await client.match({ model: "x", root: "", prompt: new Uint8Array(1) })).toEqual([]);
+    expect(await client.match({ model: "m", root: "", prompt: new Uint8Array(5 * 2 ** 20) })).toEqual([]);
+    await client.unregister(workerId("x"));
+    expect(client.health()).toEqual({ ok: true, reason: "" });
+    expect(await client.match({ model: "m", root: "", prompt: new Uint8Array(1) })).toHaveLength(1);
   });
 
   it("listenWire() serves gRPC over HTTP/2 on the same TCP port, and streams changes", async () => {

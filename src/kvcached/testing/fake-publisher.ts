@@ -96,9 +96,9 @@ export const REAL_CLOCK: Clock = {
 };
 
 /** Wait until something holds, 5 s at most. */
-export async function until(done: () => boolean): Promise<void> {
+export async function until(done: () => boolean | Promise<boolean>): Promise<void> {
   for (let i = 0; i < 1_000; i++) {
-    if (done()) return;
+    if (await done()) return;
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   throw new Error(`never came: ${done}`);
