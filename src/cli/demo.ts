@@ -38,7 +38,10 @@ export const demoCommand: Command = {
   async run({ options }, cli) {
     const cache = cacheDir(cli.env);
     const engine = options["sim"] === true ? undefined : await ensureRealEngine(cache, cli.env, cli.signal);
-    if (options["prepare"] === true) return 0;
+    if (options["prepare"] === true) {
+      if (engine !== undefined) cli.out(`python ${engine.python}\nmodel  ${engine.gguf}`);
+      return 0;
+    }
     const stateDir = demoFolder(cache, process.pid);
     mkdirSync(stateDir, { recursive: true });
     try {

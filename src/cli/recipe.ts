@@ -1,6 +1,9 @@
 import { readFileSync } from "node:fs";
 import { CgnError } from "../core/errors.ts";
 import type { Command } from "./command.ts";
+import { installedEngine } from "./demo/real-engine.ts";
+import { cacheDir } from "./places.ts";
+import { recipeFiles } from "./recipe-files.ts";
 import { findRecipe, listRecipes } from "./recipes.ts";
 import { upCommand } from "./up.ts";
 
@@ -64,6 +67,10 @@ export const recipeUpCommand: Command = {
   async run({ options, positionals }, cli) {
     const recipe = findRecipe(positionals[0]!);
     cli.err(`Recipe ${recipe.name}: ${recipe.about}`);
-    return upCommand.run({ options: { ...options, config: recipe.path }, positionals: [] }, cli);
+    const files = recipeFiles(readFileSync(recipe.path, "utf8"), cli.cwd, installedEngine(cacheDir(cli.env)));
+    for (const line of files.lines) cli.err(line);
+    // What a person sets wins: it comes later.
+    const set = [...files.sets, ...(Array.isArray(options["set"]) ? (options["set"] as readonly string[]) : [])];
+    return upCommand.run({ options: { ...options, set, config: recipe.path }, positionals: [] }, cli);
   },
 };

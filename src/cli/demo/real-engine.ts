@@ -26,17 +26,26 @@ export async function ensureRealEngine(
   env: Readonly<Record<string, string | undefined>>,
   signal: AbortSignal,
 ): Promise<RealEngine> {
+  const there = installedEngine(cache);
+  if (there !== undefined) return there;
   const venv = join(cache, "venv");
-  const marker = join(venv, "cgn-demo.json");
-  const wanted = JSON.stringify(WHEELS);
-  if (!(existsSync(marker) && readFileSync(marker, "utf8") === wanted && existsSync(join(venv, "bin", "python")))) {
-    const python = await findPython(env, signal);
-    mkdirSync(cache, { recursive: true });
-    rmSync(venv, { recursive: true, force: true });
-    await makeVenv(python, venv, cache, env, signal);
-    writeFileSync(marker, wanted);
-  }
+  const python = await findPython(env, signal);
+  mkdirSync(cache, { recursive: true });
+  rmSync(venv, { recursive: true, force: true });
+  await makeVenv(python, venv, cache, env, signal);
+  writeFileSync(join(venv, MARKER), JSON.stringify(WHEELS));
   return { python: join(venv, "bin", "python"), gguf: findGguf(venv) };
+}
+
+const MARKER = "cgn-demo.json";
+
+/** What `ensureRealEngine()` installed below `cache`; undefined when that is not there, or not what it would install now. */
+export function installedEngine(cache: string): RealEngine | undefined {
+  const venv = join(cache, "venv");
+  const marker = join(venv, MARKER);
+  const python = join(venv, "bin", "python");
+  const isThere = existsSync(marker) && readFileSync(marker, "utf8") === JSON.stringify(WHEELS) && existsSync(python);
+  return isThere ? { python, gguf: findGguf(venv) } : undefined;
 }
 
 async function findPython(env: Readonly<Record<string, string | undefined>>, signal: AbortSignal): Promise<string> {
