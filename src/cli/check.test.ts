@@ -52,6 +52,24 @@ describe("cgn check", () => {
     expect(exit).toBe(0);
   });
 
+  it("check warns of a version that is given for a kind that is not in the file", async () => {
+    // `--engine-version sglang=0.5.22` on a file with vLLM only was taken without a word.
+    const toml = '[models.m]\npath = "/m"\n[engine]\nkind = "vllm"\n';
+    const { out, exit } = await run(checkCommand, toml, { engineVersion: ["sglang=0.5.22", "vllm=0.32.0"] });
+    expect(out).toContain("--engine-version is given for sglang, and no engine of that kind is here (there is vllm)");
+    expect(out).not.toContain("given for vllm");
+    expect(exit).toBe(0);
+  });
+
+  it("check says of a version out of range what docs/errors.md says", async () => {
+    // The page spoke of the nearest known version, the message of the unknown one's.
+    const toml = '[models.m]\npath = "/m"\n[engine]\nkind = "vllm"\n';
+    const old = await run(checkCommand, toml, { engineVersion: ["0.20.0"] });
+    expect(old.out).toContain("rendered by what is known of older ones, which nobody tried");
+    const young = await run(checkCommand, toml, { engineVersion: ["9.0.0"] });
+    expect(young.out).toMatch(/rendered as for \d+\.\d+\.\d+, the newest of them/);
+  });
+
   it("check looks at several files at once, and at what prefill and decode must agree in", async () => {
     const side = (role: string, port: number, block: number): string =>
       `[models.m]\npath = "/m"\n[kv]\nblock_size_tokens = ${block}\n[engine]\nkind = "vllm"\nrole = "${role}"\n` +

@@ -71,7 +71,7 @@ async function checkFile(path: string | undefined, options: Values, cli: CliCont
     // Without --host nothing but files is looked at.
     const loaded = await loadWithVersions(
       loadOptions(given, cli),
-      { detect: options["host"] === true && options["detect"] },
+      { ...given, detect: options["host"] === true && options["detect"] },
       cli,
     );
     const { settings, problems, ctx } = loaded;

@@ -46,6 +46,14 @@ export function givenVersions(options: Values): EngineVersionOf | undefined {
   return ({ kind }) => byKind.get(kind) ?? byKind.get("");
 }
 
+/** The kinds for which `--engine-version KIND=VERSION` is given. */
+export function versionKinds(options: Values): string[] {
+  const given = options["engineVersion"];
+  return (Array.isArray(given) ? (given as readonly string[]) : [])
+    .filter((word) => word.includes("="))
+    .map((word) => word.split("=")[0]!);
+}
+
 /** What is installed for each engine that this file starts and whose command differs by version. Nothing is imported or run but Python's own metadata. */
 export async function detectVersions(
   settings: Pick<Settings, "engines">,

@@ -3,9 +3,9 @@ import { type LoadedConfig, type LoadOptions, loadConfig, throwOnErrors } from "
 import type { EnginePick } from "../config/pick.ts";
 import { formatProblem, problemsError } from "../config/problems.ts";
 import type { Settings } from "../config/settings.ts";
-import { CgnError } from "../core/errors.ts";
+import { CgnError, type Problem } from "../core/errors.ts";
 import type { CliContext, Option, Values } from "./command.ts";
-import { detectVersions, givenVersions } from "./engine-versions.ts";
+import { detectVersions, givenVersions, versionKinds } from "./engine-versions.ts";
 
 /** Options of commands that choose for the engines of the file. */
 export const PICK_OPTIONS = {
@@ -78,12 +78,35 @@ export async function loadWithVersions(
   options: Values,
   cli: Pick<CliContext, "env">,
 ): Promise<LoadedConfig> {
-  const loaded = loadConfig(loadWith);
+  const loaded = withUnusedVersions(loadConfig(loadWith), options);
   const hasErrors = loaded.problems.some(({ severity }) => severity === "error");
   if (loadWith.engineVersion !== undefined || options["detect"] === false || hasErrors) return loaded;
   const found = await detectVersions(loaded.settings, cli.env);
   const any = loaded.settings.engines.some(({ kind }, index) => found({ index, kind }) !== undefined);
   return any ? loadConfig({ ...loadWith, engineVersion: found }) : loaded;
+}
+
+/** `--engine-version KIND=VERSION` for a kind that the file does not have is a slip. */
+function withUnusedVersions(loaded: LoadedConfig, options: Values): LoadedConfig {
+  const { settings } = loaded;
+  const kinds = [...new Set(settings.engines.map(({ kind }) => kind))];
+  const unused = versionKinds(options).filter((kind) => !kinds.some((each) => each === kind));
+  const warnings = unused.map((kind): Problem => {
+    const there = kinds.length === 0 ? "none at all" : kinds.join(", ");
+    return {
+      severity: "warning",
+      path: "engine.kind",
+      ...(settings.file === undefined ? {} : { file: settings.file }),
+      problem: `--engine-version is given for ${kind}, and no engine of that kind is here (there is ${there})`,
+      remedy: "Give the version for a kind that is here, or leave it out",
+    };
+  });
+  if (warnings.length === 0) return loaded;
+  return {
+    ...loaded,
+    problems: [...loaded.problems, ...warnings],
+    settings: { ...settings, warnings: [...settings.warnings, ...warnings] },
+  };
 }
 
 /** The same, with what the settings were made from. */

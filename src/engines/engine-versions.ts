@@ -52,7 +52,11 @@ export function versionPart(
     const why = `Rendered for ${name} ${version}, the newest that is known: what is installed was not asked or not found`;
     return { warnings: [], reasons: [{ arg: "(version)", why, source }] };
   }
-  const message = `${name} ${found} is not among the versions that cgn knows (${versions.range}); its command is rendered as for ${version}`;
+  const isNewer = version === versions.newest;
+  const rendered = isNewer
+    ? `its command is rendered as for ${version}, the newest of them`
+    : "its command is rendered by what is known of older ones, which nobody tried";
+  const message = `${name} ${found} is not among the versions that cgn knows (${versions.range}); ${rendered}`;
   const remedy = `Install one of them, or say with --engine-version for which one to render`;
   return {
     warnings: [{ code: "engine-version", message, remedy }],

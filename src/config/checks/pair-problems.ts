@@ -10,9 +10,12 @@ import { placedFinding } from "./placed-finding.ts";
  * @param files without errors of their own
  */
 export function pairProblems(files: readonly LoadedConfig[]): Problem[] {
+  // Two files that name no node have this machine's name twice.
+  const isShared = (node: string): boolean =>
+    files.filter(({ settings }) => settings.engines.some(({ nodeId }) => nodeId === node)).length > 1;
   const all = files.flatMap((loaded, file) =>
     loaded.settings.engines.flatMap((settings) => {
-      const engine = pairEngine(settings, file, loaded);
+      const engine = pairEngine(settings, file, loaded, isShared(settings.nodeId));
       return engine === undefined ? [] : [{ engine, settings, loaded }];
     }),
   );
@@ -27,14 +30,20 @@ export function pairProblems(files: readonly LoadedConfig[]): Problem[] {
   });
 }
 
-function pairEngine(settings: EngineSettings, file: number, { settings: all }: LoadedConfig): PairEngine | undefined {
+function pairEngine(
+  settings: EngineSettings,
+  file: number,
+  { settings: all }: LoadedConfig,
+  isShared: boolean,
+): PairEngine | undefined {
   const { role, group } = settings;
   if (role === "both" || !settings.spawn) return undefined;
   const peering = enginePeering(settings, planEngine(settings));
   if (peering === undefined) return undefined;
   const { stateBackend } = all.cluster;
+  const place = isShared && all.file !== undefined ? ` of ${all.file.split(/[\\/]/).at(-1)}` : "";
   return {
-    name: settings.nodeId,
+    name: `${settings.nodeId}${place}`,
     role,
     model: settings.model.name,
     ...(group === undefined ? {} : { group }),

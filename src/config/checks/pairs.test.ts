@@ -169,6 +169,17 @@ const CASES: readonly {
 ];
 
 describe("pairProblems()", () => {
+  it("names the file of an engine whose node has the same name in both", () => {
+    // Two files that name no node have this machine's name twice: "the prefill engine vm" was either.
+    const at = (role: string, port: number, tp: number): string =>
+      `[models.m]\npath = "/models/m"\ntp = ${tp}\n[agent]\nnode_id = "vm"\npeer_address = "10.0.0.5"\n[engine]\nrole = "${role}"\nport = ${port}\nkv_offload = "nixl"\n`;
+    writeFileSync(join(dir, "p.toml"), at("prefill", 8001, 1));
+    writeFileSync(join(dir, "d.toml"), at("decode", 8002, 2));
+    const files = ["p.toml", "d.toml"].map((path) => loadConfig({ path, cwd: dir, env: {}, host: SAMPLE_HOST }));
+    const said = pairProblems(files).map(({ problem }) => problem);
+    expect(said.some((each) => each.includes("tp is 1 on the prefill engine vm of p.toml and 2 here"))).toBe(true);
+  });
+
   it.each(CASES)("finds $found.0 of $name", ({ prefill = {}, decode = {}, found, remedy }) => {
     const [code, severity, place, says] = found;
     const said = problems(prefill, decode);
