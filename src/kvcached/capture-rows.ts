@@ -57,9 +57,28 @@ const MAX_FILE_BYTES = 2 ** 30;
  * @throws CgnError CAPTURE_INVALID naming file and line
  */
 export async function readCapture(dir: string): Promise<Capture> {
-  const frames = (await readLines(join(dir, "frames.jsonl"))).map((row) => frameOf(row.value, row.at));
+  const frames = await readFrames(join(dir, "frames.jsonl"));
   const requests = (await readLines(join(dir, "requests.jsonl"))).map((row) => requestOf(row.value, row.at));
   return { frames, requests };
+}
+
+/**
+ * Read one engine's messages, or what `gzip` made of them (`path` without its `.gz`).
+ * @throws CgnError CAPTURE_INVALID naming file and line
+ */
+export async function readFrames(path: string): Promise<readonly FrameRow[]> {
+  return (await readLines(path)).map((row) => frameOf(row.value, row.at));
+}
+
+/** Are there requests to compare with? */
+export async function hasRequests(dir: string): Promise<boolean> {
+  const there = (path: string) =>
+    stat(path).then(
+      () => true,
+      () => false,
+    );
+  const path = join(dir, "requests.jsonl");
+  return (await there(path)) || (await there(`${path}.gz`));
 }
 
 type Json = Readonly<Record<string, unknown>>;

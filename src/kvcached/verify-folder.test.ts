@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -12,7 +12,7 @@ import { readReplyFrames } from "./event-frames.ts";
 import { initialSource, type SourceInput } from "./source-state.ts";
 import { stepSource } from "./source-step.ts";
 import { readJson, SMOLLM2, sglangRun, VLLM_RUNS, vllmRun } from "./testing/fixtures.ts";
-import { verifyFolder } from "./verify-folder.ts";
+import { verifyFolder, verifyFolderStreams } from "./verify-folder.ts";
 import { createVocabularies } from "./vocabularies.ts";
 
 const MIB = 2 ** 20;
@@ -21,7 +21,54 @@ afterAll(() => rm(home, { recursive: true }));
 const verify = (dir: string, agentNotices: boolean) =>
   verifyFolder({ dir, tokenizer: SMOLLM2, agentNotices, env: {}, capBytes: 64 * MIB, seed: 1 });
 
+describe("verifyFolderStreams", () => {
+  const streams = (dir: string) =>
+    verifyFolderStreams({ dir, tokenizer: SMOLLM2, agentNotices: false, env: {}, capBytes: 64 * MIB, seed: 1 });
+
+  it.each([
+    ["nixl_pd", 2],
+    ["pdconnector_pd", 2],
+    ["pdconnector_both_sides", 2],
+    ["multi_nixl_lmcachemp_pd", 2],
+    ["offload_lmcmp", 1],
+    ["offload_lmcv1", 1],
+  ] as const)("verifyFolderStreams() takes in all frames files of %s without a complaint", async (run, files) => {
+    // Broke: folders with several engines' frames, or without requests, could not be verified at all.
+    const reports = (await streams(vllmRun(run))) ?? [];
+    expect(reports).toHaveLength(files);
+    for (const { frames, decoded, stored, complaints } of reports) {
+      expect(complaints).toEqual([]);
+      expect(decoded).toBe(frames);
+      expect(stored).toBeGreaterThan(0);
+    }
+  });
+
+  it("verifyFolderStreams() complains of holes, rubbish and an empty file, and leaves whole captures alone", async () => {
+    const dir = await mkdtemp(join(home, "streams-"));
+    const from = join(vllmRun("nixl_pd"), "frames_prefill.jsonl");
+    const [first, ...rest] = (await readFile(from, "utf8")).trim().split("\n");
+    const bad = '{"t":1,"seq":9,"payload_b64":"AAAA"}';
+    await writeFile(join(dir, "frames-a.jsonl"), [first, ...rest.slice(1), bad].join("\n"));
+    await writeFile(join(dir, "frames-b.jsonl"), "");
+    const [a, b] = (await streams(dir)) ?? [];
+    expect(a?.complaints.join()).toMatch(/messages not understood.*holes in the sequence/);
+    expect(b?.complaints).toEqual(["1 file without messages"]);
+    expect(await streams(vllmRun("sha256-noseed-int"))).toBeUndefined();
+  });
+});
+
 describe("verifyFolder", () => {
+  it("verifyFolder() explains nothing by a restart when there are no events at all", async () => {
+    // Broke: with an emptied frames.jsonl every hit after a restart counted as explained by that restart.
+    const dir = await mkdtemp(join(home, "empty-"));
+    await writeFile(join(dir, "frames.jsonl"), "");
+    await copyFile(join(vllmRun("sha256-noseed-int"), "requests.jsonl"), join(dir, "requests.jsonl"));
+    const report = await verify(dir, false);
+    expect(report.explained).toBe(0);
+    expect(report.exact).toBeLessThan(report.requests);
+    expect(report.missed[0]?.reason).toMatch(/^not explained by the capture \(source: live.*[^ ]\)$/);
+  });
+
   for (const run of VLLM_RUNS) {
     it(`verifyFolder() predicts vLLM's cached tokens, but where it had not yet said that its cache is empty (${run})`, async () => {
       const report = await verify(vllmRun(run), false);

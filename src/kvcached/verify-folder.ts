@@ -1,13 +1,16 @@
+import { join } from "node:path";
 import { ENGINE_KINDS, type EngineKind } from "../core/engine-kind.ts";
 import { CgnError } from "../core/errors.ts";
+import type { KvEventBatch } from "../core/kv-event.ts";
 import { findEngine } from "../engines/registry.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
 import { readModel } from "../modelfiles/read-model.ts";
 import { ChainChecker } from "../prompt/chain-checker.ts";
-import { type Capture, readCapture } from "./capture-rows.ts";
+import { type Capture, type FrameRow, hasRequests, readCapture, readFrames } from "./capture-rows.ts";
 import { checkingTools } from "./checking-tools.ts";
 import { REDACTED_VOCABULARY } from "./redact-blocks.ts";
 import { type VerifyOptions, type VerifyReport, verifyCapture } from "./verify.ts";
+import { framesFiles, type StreamReport, verifyStreams } from "./verify-streams.ts";
 import { createVocabularies } from "./vocabularies.ts";
 
 export interface VerifyFolderOptions {
@@ -35,6 +38,37 @@ export async function verifyFolder(options: VerifyFolderOptions): Promise<Verify
   const index = createPrefixIndex({ capBytes: options.capBytes, seed: options.seed });
   const checker = options.bytesAlone === true ? undefined : await checkerOf(options, text);
   return verifyCapture({ capture, text, decode, index, agentNotices: options.agentNotices, checker });
+}
+
+/**
+ * Take in the events of a folder that is no whole capture: several engines' messages, or no requests. Undefined where it is one.
+ * @throws CgnError CAPTURE_INVALID, MODEL_NOT_FOUND, BAD_INVOCATION when a tokenizer is needed and none is named
+ */
+export async function verifyFolderStreams(options: VerifyFolderOptions): Promise<readonly StreamReport[] | undefined> {
+  const { dir, capBytes, seed } = options;
+  const files = await framesFiles(dir);
+  if (files.length === 0 || (files.length === 1 && files[0] === "frames.jsonl" && (await hasRequests(dir)))) return;
+  const all = (await Promise.all(files.map((file) => readFrames(join(dir, file))))).flat();
+  const { vocabulary } = await textOf(options, { frames: all, requests: [] });
+  return verifyStreams({ dir, files, vocabulary, decoderOf, capBytes, seed });
+}
+
+/** The first engine's decoder that understands most of them: nothing else tells whose they are. */
+function decoderOf(frames: readonly FrameRow[]): (payload: Uint8Array) => KvEventBatch {
+  const understood = (decode: (payload: Uint8Array) => KvEventBatch): number => {
+    let count = 0;
+    for (const { payload } of frames.slice(0, 100)) {
+      try {
+        if (payload !== undefined) decode(payload);
+        count++;
+      } catch {
+        // Another engine's.
+      }
+    }
+    return count;
+  };
+  const decoders = ENGINE_KINDS.flatMap((kind) => findEngine(kind).decodeEvents ?? []);
+  return decoders.reduce((best, next) => (understood(next) > understood(best) ? next : best));
 }
 
 async function textOf(options: VerifyFolderOptions, capture: Capture): Promise<VerifyOptions["text"]> {

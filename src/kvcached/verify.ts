@@ -97,12 +97,13 @@ class CaptureReplay {
   #state: SourceState = initialSource(false, 0);
   #requests = 0;
   #phases = 0;
+  #frames = 0;
   #uncounted = 0;
   readonly #missed: OpenMiss[] = [];
   /** Misses whose answer has not come yet. */
   readonly #open = new Map<number, OpenMiss>();
   /** Something emptied the cache and the engine has not published since. */
-  #unpublished: "reset" | "restart" | undefined;
+  #unpublished: keyof typeof UNPUBLISHED | undefined;
 
   constructor(options: VerifyOptions) {
     this.#o = options;
@@ -118,6 +119,7 @@ class CaptureReplay {
 
   row(row: Row): void {
     if (row.kind === "frame") {
+      this.#frames++;
       this.#unpublished = undefined;
       const batch = row.batch ?? decoded(this.#o.decode, row.payload);
       this.#feed({ type: "live", seq: row.seq, batch }, row.t);
@@ -139,7 +141,8 @@ class CaptureReplay {
       );
     }
     const missed = this.#missed.map(({ n, predicted, reported, cause = "unexplained", reason }): VerifyMiss => {
-      const said = reason || `not explained by the capture (source: ${this.#state.at} ${this.#state.detail})`.trim();
+      const source = [this.#state.at, this.#state.detail].filter((text) => text !== "").join(" ");
+      const said = reason || `not explained by the capture (source: ${source})`;
       return { n, predicted, reported, cause, reason: said };
     });
     return {
@@ -196,7 +199,8 @@ class CaptureReplay {
     if (this.#o.agentNotices) {
       this.#feed({ type: "notice", what }, t);
       this.#clear();
-    } else this.#unpublished = what === "reset" ? "reset" : "restart";
+      // Nothing that was never told of can have been forgotten.
+    } else if (this.#frames > 0) this.#unpublished = what;
   }
 
   #predict(n: number, t: number): void {
@@ -208,8 +212,7 @@ class CaptureReplay {
     if (predicted === chat.cachedTokens) return;
     const miss: OpenMiss = {
       ...{ n, at: t, root, prompt, predicted, reported: chat.cachedTokens },
-      cause: this.#unpublished,
-      reason: this.#unpublished === undefined ? "" : UNPUBLISHED[this.#unpublished],
+      ...this.#emptied(predicted, chat.cachedTokens),
     };
     if (miss.cause === undefined && this.#otherTokens(root, chat)) {
       miss.cause = "tokens";
@@ -218,6 +221,13 @@ class CaptureReplay {
     }
     this.#missed.push(miss);
     this.#open.set(n, miss);
+  }
+
+  /** An emptied cache explains that less was there than was told, never that more was. */
+  #emptied(predicted: number, reported: number): Pick<OpenMiss, "cause" | "reason"> {
+    const what = this.#unpublished;
+    if (what === undefined || reported > predicted) return { cause: undefined, reason: "" };
+    return { cause: what === "restarted" ? "restart" : what, reason: UNPUBLISHED[what] };
   }
 
   /** By token ids the engine's figure is what its events say. */
@@ -255,7 +265,7 @@ class CaptureReplay {
 
 const UNPUBLISHED = {
   reset: "the cache was reset, which the engine publishes only with its next step",
-  restart: "the engine was restarted and had not yet published anything",
+  restarted: "the engine was restarted and had not yet published anything",
 } as const;
 
 /** Chats by number; those without one belong to the `begin` before them. */
