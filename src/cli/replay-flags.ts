@@ -61,6 +61,7 @@ export const FLEET_OPTIONS = {
     default: 256,
     whole: true,
     min: 0,
+    max: 10_000_000,
     about: "with --pd: prompts with fewer uncached tokens are not split",
   },
   blocks: {
@@ -114,7 +115,7 @@ export const ROUTER_OPTIONS = {
     value: "ENGINE@T+D",
     about: "engine fails at T for D and comes back empty: 0@10m+30s. May be repeated",
   },
-  "max-queue": { type: "number", value: "N", whole: true, min: 0, about: "as router.admission.max_queue" },
+  "max-queue": { type: "number", value: "N", whole: true, min: 0, max: 1_000_000, about: "as router.admission.max_queue" },
   "max-concurrent": { ...COUNT, about: "as router.admission.max_concurrent_per_replica" },
   "queue-timeout": { type: "string", value: "DURATION", about: "as router.admission.queue_timeout" },
   "ttft-slo": { type: "string", value: "DURATION", about: "as router.admission.ttft_slo" },
