@@ -21,7 +21,7 @@ export const kvSourcesCommand: Command = {
         s.model,
         s.origin === undefined ? s.type : `${s.type} (${s.origin})`,
         s.state,
-        String(s.blocksStored - s.blocksRemoved),
+        String(s.blocks),
         `${s.predictedTokens}/${s.reportedTokens}`,
         exactness(s),
         s.parity === "unknown" || s.parity === "equal" || s.parity.length < 24 ? s.parity : `${s.parity.slice(0, 23)}…`,

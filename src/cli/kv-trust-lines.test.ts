@@ -5,7 +5,7 @@ import { exactness, trustLines } from "./kv-trust-lines.ts";
 
 const SOURCE: KvSourceStatus = {
   ...{ worker: workerId("n/0"), model: "m", type: "events", state: "live", detail: "", events: 0 },
-  ...{ blocksStored: 0, blocksRemoved: 0, gaps: 0, restarts: 0, malformed: 0, lastSequence: -1 },
+  ...{ blocks: 0, blocksStored: 0, blocksRemoved: 0, gaps: 0, restarts: 0, malformed: 0, lastSequence: -1 },
   ...{ predictedTokens: 0, reportedTokens: 0, parity: "equal" },
 };
 const OFF = { state: "off" as const, checkedTokens: 0, skippedTokens: 0, sentTokens: 0, uncountedBlocks: 0 };

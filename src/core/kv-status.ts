@@ -14,6 +14,9 @@ export interface KvSourceStatus {
   /** Why it is in that state, with the remedy where one is known; "" when there is nothing to say. */
   readonly detail: string;
   readonly events: number;
+  /** Blocks held now, by events; 0 for history. */
+  readonly blocks: number;
+  /** Told by events since this run of kvcached follows the worker. */
   readonly blocksStored: number;
   readonly blocksRemoved: number;
   readonly gaps: number;

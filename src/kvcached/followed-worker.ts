@@ -213,6 +213,7 @@ export class FollowedWorker {
       state,
       detail: [this.#failure, this.#note, this.#said(zmq) ?? idle].find((text) => text !== "") ?? "",
       events: this.#counts.events,
+      blocks: this.#d.index.index.blocksOf(this.slot),
       blocksStored: this.#counts.stored,
       blocksRemoved: this.#counts.removed,
       gaps: zmq?.counts.gaps ?? 0,
