@@ -10,13 +10,14 @@ export function exactness({ truth = [] }: KvSourceStatus): string {
 /** What is to be said below the table: alarms with their remedies, and why generated tokens are not checked. */
 export function trustLines(sources: readonly KvSourceStatus[]): readonly string[] {
   const lines: string[] = [];
+  /** Said once for all workers of which the same is true. */
+  const unchecked = new Map<string, string[]>();
   for (const { worker, alarms = [], canonicity } of sources) {
     for (const { code, message, forMs } of alarms) lines.push(`${worker}: ${code} for ${spoken(forMs)}: ${message}`);
-    // Said once for all workers of which the same is true.
     const off = canonicity?.state === "off" ? canonicity.detail : "";
-    const said = `generated tokens are not checked: ${off}`;
-    if (off !== "" && !lines.includes(said)) lines.push(said);
+    if (off !== "") unchecked.set(off, [...(unchecked.get(off) ?? []), worker]);
   }
+  for (const [why, workers] of unchecked) lines.push(`${workers.join(", ")}: generated tokens are not checked: ${why}`);
   return lines;
 }
 

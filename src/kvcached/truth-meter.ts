@@ -131,7 +131,7 @@ const RULES: Readonly<Record<KvAlarmCode, Rule>> = {
   EVENTS_LOST(state, { type }, now, stands) {
     if (type !== "events") return;
     if (state.lostAt !== undefined && now - state.lostAt < LOST_MS) {
-      return `its event messages were lost for good ${state.lost} times. Give it a replay endpoint with a longer buffer, and see that kvcached keeps up`;
+      return `its event messages were lost for good ${state.lost === 1 ? "once" : `${state.lost} times`}. Give it a replay endpoint with a longer buffer, and see that kvcached keeps up`;
     }
     const { requests, predictedTokens, reportedTokens } = truthOver(state.history, JUDGED_S, now);
     if (!telling(requests, predictedTokens) || reportedTokens >= predictedTokens * (stands ? 0.8 : 0.5)) return;
