@@ -170,7 +170,13 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     void discovery.look(registered, () => workers.get(info.id) === worker && register(registered));
   };
   const restore: Kvcached["restore"] = (info, written, settled) => {
-    if (workers.has(info.id)) return undefined;
+    // Its agent was quicker than the file: of the same process the file still knows more.
+    const known = workers.get(info.id);
+    if (known !== undefined && !sameCache(known.info, info)) {
+      settled(false, "its agent registered it otherwise than it was written down");
+      return undefined;
+    }
+    known?.close();
     let done = () => {};
     const loaded = new Promise<void>((resolve) => {
       done = resolve;
@@ -178,7 +184,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     const worker = new FollowedWorker(info, deps, { ...written, loaded, settled });
     workers.set(info.id, worker);
     trust.follow(worker);
-    unclaimed.add(worker);
+    if (known === undefined) unclaimed.add(worker);
     changed();
     // Once an agent said that it was emptied, or that it is another process, the rest is void.
     const holds = () => workers.get(info.id) === worker && worker.knownBy === "unproved";

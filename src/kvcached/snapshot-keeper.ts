@@ -190,8 +190,8 @@ export class SnapshotKeeper {
           const { info, resume, shape } = decodeWorker(payload);
           id = info.id;
           bad = false;
+          this.#unsettled++;
           into = service.restore(info, { resume, shape }, (believed, why) => this.#settled(info.id, believed, why));
-          if (into !== undefined) this.#unsettled++;
         } else if (kind === KIND.chunk && into !== undefined && !bad && !into.load(payload)) {
           bad = true;
           service.unregister(id as Parameters<Kvcached["unregister"]>[0]);
