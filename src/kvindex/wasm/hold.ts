@@ -30,7 +30,7 @@ import { laneOf } from "./workers";
 /** Holding: blocks that are placed are held under their names, by lanes. */
 
 /** Names whose cache lines are fetched at once. */
-const BATCH: u32 = 32;
+const BATCH: u32 = 128;
 
 /** Names that stood for another place before: [place and tiers, flag]. They are released once the chain stands. */
 let moved: u32 = 0;
