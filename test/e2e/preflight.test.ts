@@ -23,7 +23,8 @@ beforeEach(async () => {
   program("python3", `echo "$(cat ${join(dir, "answer.json")})"`);
   program("vllm", `echo started >> ${join(dir, "started")}`, `#!${join(dir, "python3")}\n# for `);
   writeFileSync(join(dir, "config.json"), "{}");
-  writeFileSync(join(dir, "model.safetensors"), "weights");
+  // The least that is a whole safetensors file: the length of its header, and an empty one.
+  writeFileSync(join(dir, "model.safetensors"), Buffer.from([2, 0, 0, 0, 0, 0, 0, 0, 0x7b, 0x7d]));
 });
 afterEach(async () => {
   await agent?.stop();
@@ -37,7 +38,9 @@ function program(name: string, line: string, first = "#!/bin/sh\n"): void {
 }
 
 function installed(versions: Readonly<Record<string, string>>): void {
-  const found = Object.fromEntries(Object.entries(versions).map(([name, version]) => [name, { version }]));
+  const found = Object.fromEntries(
+    Object.entries({ pip: "24.0", ...versions }).map(([name, version]) => [name, { version }]),
+  );
   writeFileSync(join(dir, "answer.json"), JSON.stringify({ found, places: [dir] }));
 }
 
