@@ -105,7 +105,7 @@ export function storeBlocks(
   const placed = placeChain(worker, tier, run, at, count, counted, stamp);
   if (!hasParent && placed === 0) trim(run);
   // Not before: an empty root would go.
-  step(count);
+  step(count, stamp);
   return placed;
 }
 

@@ -65,10 +65,16 @@ export function takeEvicted(): u32 {
   return count;
 }
 
-/** Do the share of work that a call with so many blocks owes. */
-export function step(blocks: u32): void {
+/** A stamp that no run has. */
+const NOTHING: u32 = 0xffffffff;
+
+/**
+ * Do the share of work that a call with so many blocks owes.
+ * @param spared - stamp of runs that must not be evicted: those that this very call stored
+ */
+export function step(blocks: u32, spared: u32 = NOTHING): void {
   if (isDropping || dyingCount() > 0) dropCovers(RUNS_PER_CALL + blocks);
-  if (toEvict > 0 && !isSweeping) evict(EVICTIONS_PER_CALL);
+  if (toEvict > 0 && !isSweeping) evict(EVICTIONS_PER_CALL, spared);
   if (!isSweeping && dead === 0) return;
   if (toEvict > 0 && !isSweeping) return;
   credit += blocks * NAMES_PER_BLOCK;
@@ -85,16 +91,16 @@ export function evictNow(bytes: f64): void {
   finish();
   if (bytes <= 0) return;
   toEvict = <i64>bytes;
-  evict(runCount());
+  evict(runCount(), NOTHING);
   toEvict = 0;
   finish();
 }
 
 /** Let the least recently used leaves go, at most `most`. */
-function evict(most: u32): void {
+function evict(most: u32, spared: u32): void {
   let round: u32 = 0;
   for (; round < most && toEvict > 0 && runCount() > 0; round++) {
-    const run = oldestOfSample();
+    const run = oldestOfSample(spared);
     if (run === 0) continue;
     if (!markPages(run) || !grow(DEAD, 4 * (dead + 1))) break;
     toEvict -= load<u32>(run, RUN_ROOM) * UNIT + RUN_BYTES;
@@ -106,13 +112,13 @@ function evict(most: u32): void {
   if (round < most) toEvict = 0;
 }
 
-function oldestOfSample(): u32 {
+function oldestOfSample(spared: u32): u32 {
   const count = runCount();
   let oldest: u32 = 0;
   for (let i: u32 = 0; i < min(SAMPLE, count); i++) {
     hand = hand + 1 < count ? hand + 1 : 0;
     const run: u32 = word(RUNS, hand);
-    if (load<u32>(run, RUN_CHILDREN) > 0) continue;
+    if (load<u32>(run, RUN_CHILDREN) > 0 || load<u32>(run, RUN_TOUCHED) === spared) continue;
     if (oldest === 0 || load<u32>(run, RUN_TOUCHED) < load<u32>(oldest, RUN_TOUCHED)) oldest = run;
   }
   return oldest;
