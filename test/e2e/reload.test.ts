@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -28,6 +28,11 @@ beforeEach(async () => {
 afterEach(async () => {
   busy.clear();
   await Promise.all(agents.map((agent) => agent.stop()));
+  // What was kept runs on without its agent.
+  for (const name of readdirSync(dir).filter((each) => each.endsWith(".pid.json"))) {
+    const { pid } = JSON.parse(readFileSync(join(dir, name), "utf8")) as { pid: number };
+    if (runs(pid)) process.kill(-pid, "SIGKILL");
+  }
   rmSync(dir, { recursive: true, force: true });
 });
 
