@@ -1,5 +1,5 @@
 import { ENGINES } from "../src/engines/registry.ts";
-import { launchShape, type VariantCell, variantCells, variantPlan } from "../src/engines/variant.ts";
+import { launchShape, type VariantCell, variantCells, variantPlan, variantShape } from "../src/engines/variant.ts";
 import type { CellAnswer, Question } from "./answers.ts";
 import { ask, askHelp } from "./ask.ts";
 import { isInstalled } from "./install.ts";
@@ -9,10 +9,10 @@ import type { Places } from "./places.ts";
 const nameOf = ({ engine, offload, role, variant }: VariantCell): string =>
   [engine.kind, offload, role, variant.name].join("/");
 
-/** The supported cells that a program takes, rendered for a version of it. */
+/** The supported cells that a program takes, rendered for a version of it; without those that cgn refuses for that version. */
 export function questionsFor(pin: Pin): { cell: VariantCell; question: Question; shape: string }[] {
   return variantCells(ENGINES)
-    .filter(({ variant }) => variant.program === pin.program)
+    .filter((cell) => cell.variant.program === pin.program && variantShape(cell, pin.version) !== undefined)
     .map((cell) => {
       const plan = variantPlan(cell, pin.version);
       const env = Object.fromEntries(

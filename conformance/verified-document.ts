@@ -1,5 +1,5 @@
 import { ENGINES } from "../src/engines/registry.ts";
-import { launchShape, variantCells, variantPlan } from "../src/engines/variant.ts";
+import { variantCells, variantShape } from "../src/engines/variant.ts";
 import { notAsked } from "../src/engines/verified.ts";
 import type { CellAnswer, LiveAnswer, Results, WrongAnswer } from "./answers.ts";
 import { PINS } from "./pins.ts";
@@ -59,9 +59,9 @@ function cellsPart(answers: readonly CellAnswer[]): string {
             a.role === cell.role &&
             a.variant === cell.variant.name,
         );
-        if (answer === undefined) return "–";
+        if (answer === undefined) return variantShape(cell, pin.version) === undefined ? "refused by cgn" : "–";
         if (!answer.ok) return `✗ ${answer.stage}: ${answer.error ?? ""}`;
-        return answer.shape === launchShape(variantPlan(cell, pin.version)) ? `✓ ${answer.stage}` : "old";
+        return answer.shape === variantShape(cell, pin.version) ? `✓ ${answer.stage}` : "old";
       });
       return [cell.offload, cell.role, cell.variant.name, ...verdicts, notAsked(engine, cell.offload, cell.role) ?? ""];
     });

@@ -59,7 +59,7 @@ def pretend():
         for module in pkgutil.iter_modules(groups.__path__):
             with contextlib.suppress(Exception):
                 importlib.import_module(f"sglang.srt.arg_groups.{module.name}")
-    with contextlib.suppress(ImportError):
+    with contextlib.suppress(ImportError, AttributeError):  # older releases have the probes alone
         from sglang.srt import runtime_context
         facts = dict(HOPPER)
         while True:
@@ -101,10 +101,12 @@ def ask(case):
         logging.getLogger().addHandler(heard)
         with contextlib.redirect_stderr(io.StringIO()):
             answer["stage"] = "resolve"
-            args.resolve_once()
+            if hasattr(args, "resolve_once"):  # older releases resolve while they parse
+                args.resolve_once()
             answer["stage"] = "check"
             args.check_server_args()
-            events = args.resolved_dict().get("kv_events_config")
+            resolved = args.resolved_dict() if hasattr(args, "resolved_dict") else vars(args)
+            events = resolved.get("kv_events_config")
             if events:
                 answer["stage"] = "events"
                 from sglang.srt.disaggregation.kv_events import EventPublisherFactory, KVEventsConfig

@@ -1,4 +1,5 @@
 import { ROLES, type Role } from "../core/engine-kind.ts";
+import { isCgnError } from "../core/errors.ts";
 import { KV_OFFLOADS, type KvOffload } from "../core/kv-offload.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { Engine, EngineSlot, ModelSpec } from "./engine.ts";
@@ -45,6 +46,16 @@ export function variantPlan({ engine, offload, role, variant }: VariantCell, ver
       ...(variant.blockTokens === undefined ? {} : { blockTokens: variant.blockTokens }),
     }),
   );
+}
+
+/** The shape of that launch; undefined where cgn refuses the variant for that version. */
+export function variantShape(cell: VariantCell, version?: string): string | undefined {
+  try {
+    return launchShape(variantPlan(cell, version));
+  } catch (error) {
+    if (isCgnError(error)) return undefined;
+    throw error;
+  }
 }
 
 function slotOf({ onCpu }: EngineVariant): EngineSlot {

@@ -1,7 +1,7 @@
 import type { Role } from "../core/engine-kind.ts";
 import type { KvOffload } from "../core/kv-offload.ts";
 import type { Engine } from "./engine.ts";
-import { launchShape, type VariantCell, variantCells, variantPlan } from "./variant.ts";
+import { type VariantCell, variantCells, variantShape } from "./variant.ts";
 import { STARTED, TAKEN } from "./verified-data.ts";
 
 /** What is known of a cell beyond reading: which real program took its rendering, and how far. */
@@ -59,7 +59,7 @@ function takenBy(cells: readonly VariantCell[]): Verified[] {
     const own = cells.filter(({ variant }) => variant.program === program);
     return Object.entries(asked).flatMap(([version, on]) => {
       const good = own.flatMap((cell) => {
-        const shape = launchShape(variantPlan(cell, version));
+        const shape = variantShape(cell, version);
         return taken.filter(
           ([name, variant, , took, versions]) =>
             name === nameOf(cell) &&
@@ -80,7 +80,7 @@ function startedWith(cells: readonly VariantCell[]): Verified[] {
   return STARTED.flatMap(({ programs, on, said, cells: started }) => {
     const current = cells.find((cell) => {
       const row = started.find(([name]) => name === `${nameOf(cell)}/${cell.variant.name}`);
-      return row?.[1] === launchShape(variantPlan(cell, versionIn(programs, cell.variant.program)));
+      return row !== undefined && row[1] === variantShape(cell, versionIn(programs, cell.variant.program));
     });
     if (current === undefined) return [];
     const engine = current.variant.program;
