@@ -6,22 +6,22 @@ export const TAKEN: readonly Taken[] = [
   {
     program: "llama_cpp.server",
     asked: {
-      "0.3.36": "2026-11-29",
+      "0.3.36": "2026-11-30",
     },
     taken: [
-      ["llama_cpp/none/both", "python-server", "help", "524ed4401da3", "0.3.36"],
-      ["llama_cpp/none/both", "python-server-written", "help", "836e6d631ac5", "0.3.36"],
+      ["llama_cpp/none/both", "python-server", "settings", "524ed4401da3", "0.3.36"],
+      ["llama_cpp/none/both", "python-server-written", "settings", "836e6d631ac5", "0.3.36"],
     ],
   },
   {
     program: "llama-server",
     asked: {
-      "11434.0.0": "2026-11-29",
+      "11434.0.0": "2026-11-30",
     },
     taken: [
-      ["llama_cpp/none/both", "binary", "help", "d50f89fee71c", "11434.0.0"],
-      ["llama_cpp/none/both", "binary-parallel", "help", "4db488e101c3", "11434.0.0"],
-      ["llama_cpp/none/both", "binary-hub", "help", "54157d5e700b", "11434.0.0"],
+      ["llama_cpp/none/both", "binary", "argparse", "d50f89fee71c", "11434.0.0"],
+      ["llama_cpp/none/both", "binary-parallel", "argparse", "4db488e101c3", "11434.0.0"],
+      ["llama_cpp/none/both", "binary-hub", "argparse", "54157d5e700b", "11434.0.0"],
     ],
   },
   {
@@ -183,6 +183,22 @@ export const STARTED: readonly Started[] = [
     said: "299 of 300 predictions of cached tokens exact, 1 off by an event still on its way",
     cells: [
       ["vllm/none/both/cpu", "2980e8743414"],
+    ],
+  },
+  {
+    programs: "llama-server 11434.0.0",
+    on: "2026-11-30",
+    said: "answered \"L'Étoile, la Marseillaise,\" on a CPU; ready after 2.6 s, no process left",
+    cells: [
+      ["llama_cpp/none/both/binary", "d50f89fee71c"],
+    ],
+  },
+  {
+    programs: "llama_cpp.server 0.3.36 + llama-server 11434.0.0",
+    on: "2026-11-30",
+    said: "answered \"L'Étoile, la Cité, le P\" on a CPU; ready after 3.6 s, no process left",
+    cells: [
+      ["llama_cpp/none/both/python-server", "524ed4401da3"],
     ],
   },
   {
