@@ -44,7 +44,7 @@ export const agentCommand: Command = {
         typeof value === "string" ? [[`agent.${key}`, { flag: `--${key.replace("listen_", "")}`, value }]] : [],
       ),
     );
-    const load = (): Promise<Settings> => loadForLaunch(options, cli, shortcuts);
+    const load = (before?: Settings): Promise<Settings> => loadForLaunch(options, cli, shortcuts, before);
     const settings = await load();
     if (options["endKept"] === true) return endKept(settings, options, cli);
     requireEngines(settings, "run an agent");

@@ -60,16 +60,27 @@ export function loadForCommand(options: Values, cli: CliContext, shortcuts: Shor
 /**
  * The same, with each engine's command rendered for the version that `--engine-version` names, else for the one that is
  * installed (`--no-detect`: not asked), else for the newest that is known.
+ * @param before what runs now: its engines keep their side ports
  * @throws CgnError as `loadForCommand()` does, and for what the version does not take
  */
-export async function loadForLaunch(options: Values, cli: CliContext, shortcuts: Shortcuts = {}): Promise<Settings> {
-  const loaded = await loadWithVersions(loadOptions(options, cli, shortcuts), options, cli);
+export async function loadForLaunch(
+  options: Values,
+  cli: CliContext,
+  shortcuts: Shortcuts = {},
+  before?: Pick<Settings, "engines">,
+): Promise<Settings> {
+  const loadWith = { ...loadOptions(options, cli, shortcuts), ...(before === undefined ? {} : sidePortsOf(before)) };
+  const loaded = await loadWithVersions(loadWith, options, cli);
   throwOnErrors(loaded);
   const pairs = pairProblems([loaded]);
   const errors = pairs.filter(({ severity }) => severity === "error");
   if (errors.length > 0) throw problemsError(loaded.settings.file ?? "the configuration", errors);
   for (const warning of [...loaded.settings.warnings, ...pairs]) cli.err(formatProblem(warning));
   return loaded.settings;
+}
+
+function sidePortsOf({ engines }: Pick<Settings, "engines">): Required<Pick<LoadOptions, "sidePortBases">> {
+  return { sidePortBases: new Map(engines.map(({ slot }) => [slot.port, slot.sidePortBase])) };
 }
 
 /** Load, ask what is installed, and load again for it: so what a version does not take is told with its place. */

@@ -18,8 +18,8 @@ export interface Reloader {
 }
 
 export interface ReloaderOptions {
-  /** As at the start: the same file, variables and flags. */
-  readonly load: () => Promise<Settings>;
+  /** As at the start: the same file, variables and flags. `before`: what runs now. */
+  readonly load: (before: Settings) => Promise<Settings>;
   readonly settings: Settings;
   readonly agent: () => Agent | undefined;
   readonly log: Log;
@@ -31,13 +31,15 @@ const AT_START = ["cluster", "router", "kv", "security", "auth", "metrics"] as c
 
 export function createReloader({ load, settings, agent, log, cli }: ReloaderOptions): Reloader {
   let hasReloaded = false;
+  let running = settings;
   const reload = async (): Promise<ReloadReport> => {
-    const next = await load();
+    const next = await load(running);
     requireEngines(next, "reload");
     const current = agent();
     if (current === undefined) return NOTHING;
     const { done, ...report } = await current.reload(next);
     hasReloaded = true;
+    running = next;
     done.catch((err: unknown) => log.error("the reload did not come to its end", { err: toCgnError(err) }));
     const sections = AT_START.filter((name) => !isDeepStrictEqual(settings[name], next[name]));
     if (sections.length > 0) log.warn("sections that count when this process is started anew", { sections });

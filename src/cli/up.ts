@@ -33,7 +33,7 @@ export const upCommand: Command = {
           : [],
       ),
     );
-    const load = (): Promise<Settings> => loadForLaunch(options, cli, shortcuts);
+    const load = (before?: Settings): Promise<Settings> => loadForLaunch(options, cli, shortcuts, before);
     const settings = await load();
     const log = commandLog(options, cli);
     warnOfOpenAddress(settings.router.listenHttp, log);

@@ -18,7 +18,8 @@ export function engineSlots(
   cluster: ClusterSettings,
   shared: { readonly stateDir: string; readonly takenPorts: readonly number[] },
 ): EngineSlot[] {
-  const bases = sideBases(addresses, agent.side_port_base, [...shared.takenPorts, ...addresses.map((a) => a.port)]);
+  const taken = [...shared.takenPorts, ...addresses.map((a) => a.port)];
+  const bases = sideBases(addresses, agent.side_port_base, taken, ctx.sidePortBases);
   const gpus = assignGpus(ctx, drafts, agent.gpu_index);
   const spawned = Math.max(1, drafts.filter((draft) => draft.spawn).length);
   const platform = agent.platform === "auto" ? ctx.host.platform : (agent.platform ?? "unknown");
@@ -48,26 +49,41 @@ export function engineSlots(
 /**
  * The first side port of each engine. Engine k of a port has block (port mod 199); where two meet, or a stated port lies in
  * the block, the next free one serves. So the same file always gives the same ports, and two files of one host with
- * different HTTP ports seldom meet.
+ * different HTTP ports seldom meet. The order of the file has no say.
  *
  * @param taken ports that a block must not contain
+ * @param running blocks of engines that run, by HTTP port: they keep them where they still may, so that a new neighbour
+ * restarts nobody
  */
 export function sideBases(
   addresses: readonly { readonly port: number }[],
   first: number,
   taken: readonly number[],
+  running: ReadonlyMap<number, number> = new Map(),
 ): number[] {
   const used = new Set<number>();
   for (const port of taken) {
     const block = Math.floor((port - first) / SIDE_PORTS);
     if (block >= 0 && block < SIDE_BLOCKS) used.add(block);
   }
-  return addresses.map(({ port }) => {
-    let block = port % SIDE_BLOCKS;
-    for (let tries = 0; used.has(block) && tries < SIDE_BLOCKS; tries++) block = (block + 1) % SIDE_BLOCKS;
+  const bases = new Array<number>(addresses.length);
+  const place = (n: number, block: number): void => {
     used.add(block);
-    return first + SIDE_PORTS * block;
+    bases[n] = first + SIDE_PORTS * block;
+  };
+  const byPort = addresses.map((_, n) => n).sort((a, b) => addresses[a]!.port - addresses[b]!.port);
+  const rest = byPort.filter((n) => {
+    const block = ((running.get(addresses[n]!.port) ?? Number.NaN) - first) / SIDE_PORTS;
+    const isFree = Number.isInteger(block) && block >= 0 && block < SIDE_BLOCKS && !used.has(block);
+    if (isFree) place(n, block);
+    return !isFree;
   });
+  for (const n of rest) {
+    let block = addresses[n]!.port % SIDE_BLOCKS;
+    for (let tries = 0; used.has(block) && tries < SIDE_BLOCKS; tries++) block = (block + 1) % SIDE_BLOCKS;
+    place(n, block);
+  }
+  return bases;
 }
 
 /** `gpus`, else from `gpu_index` on as many as the model's tp. */

@@ -247,6 +247,24 @@ describe("sideBases()", () => {
     );
   });
 
+  it("sideBases() leaves running engines their blocks, whoever is new beside them", () => {
+    const port = fc.integer({ min: 1, max: 65_535 });
+    fc.assert(
+      fc.property(fc.uniqueArray(port, { minLength: 1, maxLength: 60 }), fc.nat(60), (ports, count) => {
+        const old = ports.slice(0, count).map((each) => ({ port: each }));
+        // No port of an engine lies among the side ports: else its block has to move.
+        const before = sideBases(old, 100_000, []);
+        const running = new Map(old.map((each, n) => [each.port, before[n]!]));
+        const all = ports.map((each) => ({ port: each })).reverse();
+        const after = sideBases(all, 100_000, [], running);
+        expect(new Set(after).size).toBe(all.length);
+        for (const [n, each] of all.entries()) {
+          if (running.has(each.port)) expect(after[n]).toBe(running.get(each.port));
+        }
+      }),
+    );
+  });
+
   it("sideBases() starts at the HTTP port mod 199", () => {
     expect(sideBases([{ port: 8001 }, { port: 8001 + 199 }], 20_000, [])).toEqual([20_000 + 64 * 41, 20_000 + 64 * 42]);
   });

@@ -15,6 +15,8 @@ export interface LoadContext {
   readonly file?: string;
   /** The version that an engine (by its place in the file's order) is rendered for, where one is known. */
   readonly engineVersion?: (engine: { readonly index: number; readonly kind: EngineKind }) => string | undefined;
+  /** First side ports of engines that run, by their HTTP port. */
+  readonly sidePortBases?: ReadonlyMap<number, number>;
 }
 
 /** Where a value came from; for one that nobody wrote, the nearest table around it that somebody did. */

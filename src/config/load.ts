@@ -47,6 +47,8 @@ export interface LoadOptions {
   readonly pick?: EnginePick;
   /** Which version of an engine its command is rendered for; undefined: the newest that is known. */
   readonly engineVersion?: LoadContext["engineVersion"];
+  /** First side ports of engines that run, by their HTTP port: a reload leaves them where they are. */
+  readonly sidePortBases?: LoadContext["sidePortBases"];
   /** Default: the machine this runs on. */
   readonly host?: HostFacts;
   /** Default: the registry. */
@@ -154,6 +156,7 @@ function makeContext(options: LoadOptions, source: ConfigText | undefined): Load
     host: options.host ?? readHostFacts(options.env),
     engines,
     ...(options.engineVersion === undefined ? {} : { engineVersion: options.engineVersion }),
+    ...(options.sidePortBases === undefined ? {} : { sidePortBases: options.sidePortBases }),
     ...(source === undefined ? {} : { file: source.file }),
   };
 }

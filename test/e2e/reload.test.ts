@@ -21,7 +21,7 @@ let busy: Map<WorkerId, number>;
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "cgn-reload-"));
   directory = createMemoryDirectory();
-  ports = { a: await freePort(), b: await freePort(), c: await freePort(), d: await freePort() };
+  ports = await portsApart(["a", "b", "c", "d"]);
   agents = [];
   busy = new Map();
 });
@@ -37,6 +37,23 @@ afterEach(async () => {
 });
 
 const ID = { a: workerId("n/a"), b: workerId("n-1/b"), c: workerId("n-2/c") };
+
+/** Free ports whose side ports meet neither each other nor one of them, so that these files need not know of each other. */
+async function portsApart(names: readonly string[]): Promise<Readonly<Record<string, number>>> {
+  const blocks = new Set<number>();
+  const found: Record<string, number> = {};
+  for (const name of names) {
+    for (;;) {
+      const port = await freePort();
+      const touched = [port % 199, Math.floor((port - 20_000) / 64)];
+      if (touched.some((block) => blocks.has(block)) || touched[0] === touched[1]) continue;
+      for (const block of touched) blocks.add(block);
+      found[name] = port;
+      break;
+    }
+  }
+  return found;
+}
 
 /** A file with an engine a name; its flags are the fake engine's. */
 function file(
