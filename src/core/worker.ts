@@ -26,6 +26,8 @@ export interface WorkerTraits {
   readonly rankHeader?: string;
   /** The same, as a member of the body. */
   readonly rankMember?: string;
+  /** Known paths (core/api-paths.ts) that it has not, whatever the model. */
+  readonly lacks?: readonly string[];
 }
 
 /**

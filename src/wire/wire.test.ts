@@ -41,7 +41,7 @@ const WORKER: WorkerInfo = {
   id: workerId("a/0"),
   node: nodeId("a"),
   kind: "vllm",
-  traits: { reportsCachedTokens: true, tokenizesChats: true, textPartsJoin: " " },
+  traits: { reportsCachedTokens: true, tokenizesChats: true, textPartsJoin: " ", lacks: ["/score", "/pooling"] },
   url: "http://127.0.0.1:8000",
   models: ["m", "alias"],
   role: "prefill",

@@ -17,6 +17,7 @@ import {
   type Worker,
   WorkerSchema,
 } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { handOverFromMessage, handOverToMessage } from "./hand-over-message.ts";
 
 const STATES: readonly WorkerState[] = ["starting", "ready", "draining", "down", "unloaded", "asleep"];
 const ORIGINS: readonly SourceOrigin[] = ["configuration", "agent", "engine"];
@@ -24,8 +25,10 @@ const ORIGINS: readonly SourceOrigin[] = ["configuration", "agent", "engine"];
 const MAX_SLOTS = 4096;
 /** Traits that are texts go as `NAME=` and the text. */
 const TEXTS = ["textPartsJoin", "rankHeader", "rankMember"] as const satisfies readonly (keyof WorkerTraits)[];
+/** Lists of words go in the same way, with blanks between. */
+const LISTS = ["lacks"] as const satisfies readonly (keyof WorkerTraits)[];
 /** Traits that hold or do not. */
-type Flag = Exclude<keyof WorkerTraits, (typeof TEXTS)[number]>;
+type Flag = Exclude<keyof WorkerTraits, (typeof TEXTS)[number] | (typeof LISTS)[number]>;
 
 /** A list that the compiler holds complete: the wire carries the names of the traits that hold. */
 const FLAGS = Object.keys({
@@ -36,6 +39,7 @@ const FLAGS = Object.keys({
   ignoresModelName: 0,
   closesConnections: 0,
   tokenizesChats: 0,
+  servesWhole: 0,
 } satisfies Required<Record<Flag, 0>>) as Flag[];
 
 /** Write a worker for the wire. Absent values become proto3 defaults. */
@@ -77,6 +81,7 @@ export function workerToMessage(worker: WorkerInfo): Worker {
     alive: worker.alive ?? false,
     onDemand: worker.onDemand ?? false,
     returns: worker.returns ?? false,
+    ...(worker.handOver === undefined ? {} : { handOver: handOverToMessage(worker.handOver) }),
   });
 }
 
@@ -106,6 +111,7 @@ export function workerFromMessage(message: Worker): WorkerInfo {
     ...(message.onDemand ? { onDemand: true } : {}),
     ...(message.returns ? { returns: true } : {}),
     ...(message.maxModelTokens === 0 ? {} : { maxModelTokens: message.maxModelTokens }),
+    ...(message.handOver === undefined ? {} : { handOver: handOverFromMessage(message.handOver) }),
   };
 }
 
@@ -163,17 +169,25 @@ function tokenizerOf(message: Worker): TokenizerSource {
 function namesOf(traits: WorkerTraits): string[] {
   const flags: string[] = FLAGS.filter((flag) => traits[flag] === true);
   const texts = TEXTS.flatMap((name) => (traits[name] === undefined ? [] : [`${name}=${traits[name]}`]));
-  return [...flags, ...texts];
+  const lists = LISTS.flatMap((name) => (traits[name] === undefined ? [] : [`${name}=${traits[name].join(" ")}`]));
+  return [...flags, ...texts, ...lists];
 }
 
 function traitsOf(names: readonly string[]): WorkerTraits {
+  const said = (trait: string): string | undefined =>
+    names.find((name) => name.startsWith(`${trait}=`))?.slice(trait.length + 1);
   const texts = TEXTS.flatMap((trait) => {
-    const said = names.find((name) => name.startsWith(`${trait}=`));
-    return said === undefined ? [] : [[trait, said.slice(trait.length + 1)] as const];
+    const text = said(trait);
+    return text === undefined ? [] : [[trait, text] as const];
+  });
+  const lists = LISTS.flatMap((trait) => {
+    const text = said(trait);
+    return text === undefined ? [] : [[trait, text.split(" ").filter((word) => word !== "")] as const];
   });
   return {
     ...Object.fromEntries(FLAGS.filter((flag) => names.includes(flag)).map((flag) => [flag, true])),
     ...Object.fromEntries(texts),
+    ...Object.fromEntries(lists),
   };
 }
 

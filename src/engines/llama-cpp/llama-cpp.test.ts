@@ -139,7 +139,10 @@ describe("launchLlamaCpp()", () => {
 
 describe("llamaCpp", () => {
   it("knows that llama_cpp.server tells no cached tokens and must not be folded", () => {
-    expect(llamaCpp.traitsFor?.(parse({ mode: "python_server" }))).toEqual({ ignoresModelName: true });
+    expect(llamaCpp.traitsFor?.(parse({ mode: "python_server" }))).toEqual({
+      ignoresModelName: true,
+      lacks: expect.any(Array),
+    });
     expect(llamaCpp.traitsFor?.(parse({ mode: "xllamacpp" }))).toBe(llamaCpp.traits);
     expect(llamaCpp.traits).toMatchObject({
       reportsCachedTokens: true,
@@ -153,7 +156,7 @@ describe("llamaCpp", () => {
     expect(entries({})).toEqual(HISTORY);
     expect(entries({ mode: "python_server" })).toEqual({ type: "history", entries: 1 });
     expect(llamaCpp.traitsFor?.(parse({}))).toBe(llamaCpp.traits);
-    expect(llamaCpp.traitsFor?.(parse({}), SAMPLE_SLOT)).toEqual({ ignoresModelName: true });
+    expect(llamaCpp.traitsFor?.(parse({}), SAMPLE_SLOT)).toEqual({ ignoresModelName: true, lacks: expect.any(Array) });
   });
 
   it("announces a history that fits slots and store, and the GGUF as tokenizer", () => {

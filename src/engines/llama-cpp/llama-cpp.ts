@@ -1,3 +1,4 @@
+import { allPathsBut } from "../../core/api-paths.ts";
 import type { KvSource, WorkerTraits } from "../../core/worker.ts";
 import { type Announcement, type Engine, type EngineSlot, tokenizerSource } from "../engine.ts";
 import { noneOnlyCell } from "../none-only.ts";
@@ -16,6 +17,21 @@ import { llamaHistory } from "./llama-cpp-slots.ts";
 import { llamaCppVariants } from "./llama-cpp-variants.ts";
 import { llamaCppNeeds } from "./requirements.ts";
 
+/** Asked of a running xllamacpp 2026.10: all other known paths are "File Not Found". */
+const LLAMA_HAS = [
+  "/v1/chat/completions",
+  "/v1/completions",
+  "/v1/embeddings",
+  "/v1/responses",
+  "/v1/messages",
+  "/v1/messages/count_tokens",
+  "/v1/rerank",
+  "/rerank",
+  "/tokenize",
+  "/detokenize",
+  "/v1/audio/transcriptions",
+];
+
 /**
  * llama-server: a wrong model name is ignored, a non-streaming request runs to its end when the client has left, and the
  * connection is closed after a streamed answer without `Connection: close` (seen on xllamacpp 2026.10: of 60 requests on one
@@ -27,10 +43,15 @@ const SERVER_TRAITS: WorkerTraits = {
   foldNonStreaming: true,
   ignoresModelName: true,
   closesConnections: true,
+  lacks: allPathsBut(LLAMA_HAS),
 };
 
 /** llama_cpp.server tells no cached tokens, and no usage at all in a stream: folding would lose it. */
-const PYTHON_TRAITS: WorkerTraits = { ignoresModelName: true };
+const PYTHON_TRAITS: WorkerTraits = {
+  ignoresModelName: true,
+  // Routes of llama_cpp/server/app.py, 0.3.36.
+  lacks: allPathsBut(["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]),
+};
 
 /** llama.cpp in its three modes. Facts of llama-server (October 2026), xllamacpp 2026.10 and llama-cpp-python 0.3.36. */
 export const llamaCpp: Engine<LlamaCppOptions> = {

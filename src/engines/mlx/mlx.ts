@@ -1,3 +1,4 @@
+import { allPathsBut } from "../../core/api-paths.ts";
 import { userValue } from "../args.ts";
 import { type Announcement, type Engine, tokenizerSource } from "../engine.ts";
 import { noneOnlyCell } from "../none-only.ts";
@@ -22,7 +23,14 @@ export const mlx: Engine<MlxOptions> = {
   sectionAliases: ["mlx_lm"],
   spawns: true,
   // A non-streaming request went on after its client had left. Text parts are joined as they are (process_message_content).
-  traits: { reportsCachedTokens: true, usageOnlyWhenAsked: true, foldNonStreaming: true, textPartsJoin: "" },
+  traits: {
+    reportsCachedTokens: true,
+    usageOnlyWhenAsked: true,
+    foldNonStreaming: true,
+    textPartsJoin: "",
+    // mlx_lm/server.py, do_POST(), 0.32.2: any other path is "Not Found".
+    lacks: allPathsBut(["/v1/chat/completions", "/v1/completions"]),
+  },
   schema: mlxSchema,
   defaultPort: (options) => options.port,
   cell: (offload, role) => noneOnlyCell("mlx_lm server", offload, role),

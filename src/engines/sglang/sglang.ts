@@ -26,6 +26,18 @@ export const sglang: Engine<SglangOptions> = {
     textPartsJoin: " ",
     // Of chats, completions, responses and /generate (openapi.json, 0.5.23).
     rankMember: "routed_dp_rank",
+    // Routes of openapi.json, 0.5.23.
+    lacks: [
+      "/rerank",
+      "/v2/rerank",
+      "/score",
+      "/pooling",
+      "/v1/audio/translations",
+      "/v1/audio/speech",
+      "/v1/images/generations",
+      "/v1/images/edits",
+      "/v1/moderations",
+    ],
   },
   schema: sglangSchema,
   defaultPort: (options) => options.port ?? 8000,

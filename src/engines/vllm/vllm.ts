@@ -25,6 +25,16 @@ export const vllm: Engine<VllmOptions> = {
     tokenizesChats: true,
     // vllm/entrypoints/generate/base/serving.py, _get_data_parallel_rank(), 0.32.0.
     rankHeader: "x-data-parallel-rank",
+    // Routers of vllm/entrypoints, 0.32.0. What the served model cannot do (embed, rank, transcribe) has no route either.
+    lacks: [
+      "/v1/tokenize",
+      "/v1/detokenize",
+      "/v1/classify",
+      "/v1/audio/speech",
+      "/v1/images/generations",
+      "/v1/images/edits",
+      "/v1/moderations",
+    ],
   },
   schema: vllmOptions,
   defaultPort: () => 8000,
