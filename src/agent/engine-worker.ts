@@ -1,4 +1,4 @@
-import { announceEngine } from "../config/plan.ts";
+import { announceEngine, engineHandOver, planEngine } from "../config/plan.ts";
 import type { EngineSettings } from "../config/settings.ts";
 import { nodeId, type WorkerId, workerId } from "../core/ids.ts";
 import type { WorkerInfo } from "../core/worker.ts";
@@ -6,6 +6,8 @@ import type { Engine } from "../engines/engine.ts";
 
 /** What of a worker follows from its settings: everything but its state. */
 export function describeWorker(id: WorkerId, settings: EngineSettings, engine: Engine): WorkerInfo {
+  const handOver =
+    settings.role === "both" ? undefined : engineHandOver(settings, planEngine(settings, engine), engine);
   const { blockTokens, upstreamModel, maxModelTokens, kv, ranks, tokenizer } = announceEngine(settings, engine);
   return {
     id,
@@ -21,6 +23,7 @@ export function describeWorker(id: WorkerId, settings: EngineSettings, engine: E
     reason: "not started",
     epoch: 0,
     ...(ranks === undefined ? {} : { ranks }),
+    ...(handOver === undefined ? {} : { handOver }),
     ...(upstreamModel === undefined ? {} : { upstreamModel }),
     ...(blockTokens === undefined ? {} : { blockTokens }),
     ...(maxModelTokens === undefined ? {} : { maxModelTokens }),

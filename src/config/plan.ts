@@ -1,4 +1,5 @@
 import { dirname, resolve } from "node:path";
+import type { HandOver } from "../core/hand-over.ts";
 import type { HostNeeds, Peering } from "../core/host-needs.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { Announcement, Engine, LaunchInput } from "../engines/engine.ts";
@@ -58,6 +59,20 @@ export function enginePeering(
   engine: Engine = findEngine(settings.kind),
 ): Peering | undefined {
   return settings.spawn ? engine.peering?.(launchInput(settings), plan) : undefined;
+}
+
+/** How an engine hands KV over; undefined: not at all. */
+export function engineHandOver(
+  settings: EngineSettings,
+  plan: LaunchPlan,
+  engine: Engine = findEngine(settings.kind),
+): HandOver | undefined {
+  const { role, spawn, group, url, slot } = settings;
+  if (role === "both") return undefined;
+  const own = spawn
+    ? engine.handOver?.(launchInput(settings), plan)
+    : engine.disaggregation?.adopted(role, new URL(url).hostname, slot.prefillBootstrapPort);
+  return own === undefined || group === undefined ? own : { ...own, group };
 }
 
 function adoptedPlan(settings: EngineSettings, engine: Engine): LaunchPlan {

@@ -1,4 +1,5 @@
 import type { EngineKind, Role } from "./engine-kind.ts";
+import type { HandOver } from "./hand-over.ts";
 import { type NodeId, type WorkerId, workerId } from "./ids.ts";
 
 /**
@@ -22,6 +23,8 @@ export interface WorkerTraits {
   readonly tokenizesChats?: boolean;
   /** What it puts between a message's text parts where the chat template wants plain text. Default a line end (vLLM, llama.cpp). */
   readonly textPartsJoin?: string;
+  /** In role `prefill` or `decode` it still answers whole requests, computing all of it itself. */
+  readonly servesWhole?: boolean;
   /** With several data-parallel ranks: the request header that names the rank to compute on. In lower case. */
   readonly rankHeader?: string;
   /** The same, as a member of the body. */
@@ -130,6 +133,8 @@ export interface WorkerInfo {
   readonly returns?: boolean;
   /** Context limit in tokens, where known. */
   readonly maxModelTokens?: number;
+  /** Roles `prefill` and `decode`: how it hands over. */
+  readonly handOver?: HandOver;
 }
 
 /** Prompts believed kept by ranks that cannot be told apart. */

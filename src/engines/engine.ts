@@ -1,11 +1,13 @@
 import type { z } from "zod";
 import type { ChatDialect } from "../core/chat-dialect.ts";
 import type { EngineKind, Role } from "../core/engine-kind.ts";
+import type { HandOver } from "../core/hand-over.ts";
 import type { HostNeeds, Peering } from "../core/host-needs.ts";
 import type { KvEventBatch } from "../core/kv-event.ts";
 import type { KvOffload } from "../core/kv-offload.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { KvSource, TokenizerSource, WorkerTraits } from "../core/worker.ts";
+import type { Disaggregation } from "./disaggregation.ts";
 import type { EngineVersions } from "./engine-versions.ts";
 import type { EngineVariant } from "./variant.ts";
 
@@ -239,6 +241,10 @@ export interface Engine<Options = unknown> {
   needs?(input: LaunchInput<Options>, plan: LaunchPlan): HostNeeds;
   /** What must agree with the engine at the other end of a hand-over; undefined for one that hands nothing over. */
   peering?(input: LaunchInput<Options>, plan: LaunchPlan): Peering | undefined;
+  /** How it hands KV over, as routers must know it; undefined where it does not. */
+  handOver?(input: LaunchInput<Options>, plan: LaunchPlan): HandOver | undefined;
+  /** Its prefill → decode protocol; undefined for one that has none. */
+  readonly disaggregation?: Disaggregation;
   /** The launches that `npm run conformance` puts to real programs of the engine; none where nothing is started. */
   readonly variants: readonly EngineVariant[];
   readonly probe: EngineProbe;

@@ -2,6 +2,7 @@ import type { TokenizerSource } from "../../core/worker.ts";
 import { userValue } from "../args.ts";
 import { type Announcement, type Engine, tokenizerSource } from "../engine.ts";
 import { sglangNeeds, sglangPeering } from "./requirements.ts";
+import { sglangDisaggregation, sglangHandOver } from "./sglang-disagg.ts";
 import { decodeSglangEvents, decodeSglangEventsInSteps } from "./sglang-events.ts";
 import { eventSource, rankSources } from "./sglang-kv-events.ts";
 import { contextTokens, launchSglang, pageTokens, type SglangInput, userArgsOf } from "./sglang-launch.ts";
@@ -47,6 +48,8 @@ export const sglang: Engine<SglangOptions> = {
   versions: SGLANG_VERSIONS,
   needs: sglangNeeds,
   peering: sglangPeering,
+  handOver: sglangHandOver,
+  disaggregation: sglangDisaggregation,
   variants: sglangVariants,
   probe: sglangProbe,
   // sglang/srt/entrypoints/openai/serving_chat.py, _handle_last_assistant_message(), 0.5.23.

@@ -3,6 +3,7 @@ import type { Engine } from "../engine.ts";
 import { vllmNeeds, vllmPeering } from "./requirements.ts";
 import { VLLM_VERSIONS } from "./versions.ts";
 import { RULES } from "./vllm-context.ts";
+import { vllmDisaggregation, vllmHandOver } from "./vllm-disagg.ts";
 import { decodeVllmEvents, decodeVllmEventsInSteps } from "./vllm-events.ts";
 import { vllmAnnounce, vllmLaunch } from "./vllm-launch.ts";
 import { vllmCell } from "./vllm-offload.ts";
@@ -23,6 +24,8 @@ export const vllm: Engine<VllmOptions> = {
     usageOnlyWhenAsked: true,
     stripKvTransferParams: true,
     tokenizesChats: true,
+    // A producer or consumer of KV answers requests without kv_transfer_params as any other (tried on 0.32.0).
+    servesWhole: true,
     // vllm/entrypoints/generate/base/serving.py, _get_data_parallel_rank(), 0.32.0.
     rankHeader: "x-data-parallel-rank",
     // Routers of vllm/entrypoints, 0.32.0. What the served model cannot do (embed, rank, transcribe) has no route either.
@@ -45,6 +48,8 @@ export const vllm: Engine<VllmOptions> = {
   versions: VLLM_VERSIONS,
   needs: vllmNeeds,
   peering: vllmPeering,
+  handOver: vllmHandOver,
+  disaggregation: vllmDisaggregation,
   variants: vllmVariants,
   probe: vllmProbe,
   sleeps: vllmSleeps,
