@@ -13,6 +13,7 @@ import type { RendererSource } from "./render.ts";
 import type { RequestLog } from "./request-log.ts";
 import type { RouterMetrics } from "./router-metrics.ts";
 import type { WaitRoom } from "./wait-room.ts";
+import type { WorkerHealth } from "./worker-health.ts";
 
 /** The part of `[router]` that the request path reads. */
 export interface PathSettings {
@@ -27,6 +28,7 @@ export interface RouterCore {
   readonly knowledge: PrefixKnowledge;
   readonly renderers: RendererSource;
   readonly loads: LoadBook;
+  readonly health: WorkerHealth;
   readonly learning: Learning;
   readonly chooser: Chooser;
   /** Requests whose model is being loaded. */

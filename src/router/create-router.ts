@@ -5,6 +5,7 @@ import type { Log } from "../core/log.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
+import { ENGINES } from "../engines/registry.ts";
 import { declaredTooLarge } from "../http/body.ts";
 import { sendError } from "../http/error-body.ts";
 import { type HttpServer, type HttpTls, startHttpServer } from "../http/server.ts";
@@ -17,6 +18,7 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { accept } from "./accept.ts";
 import { createAdmin } from "./admin.ts";
 import { Admissions } from "./admit.ts";
+import { askHealth } from "./ask-health.ts";
 import type { RouterCore } from "./core.ts";
 import { DecisionLog } from "./decisions.ts";
 import { DemandReport } from "./demand-report.ts";
@@ -27,6 +29,7 @@ import { serve } from "./router.ts";
 import { RouterMetrics } from "./router-metrics.ts";
 import type { AdminExtras } from "./status.ts";
 import { WaitRoom } from "./wait-room.ts";
+import { WorkerHealth } from "./worker-health.ts";
 
 /** What a router is made of. `settings` needs only the keys that it reads. */
 export interface RouterOptions {
@@ -133,6 +136,7 @@ export function createRouter(options: RouterOptions): Router {
       await http?.close(0);
       await admin?.close(0);
       core.fleet.close();
+      core.health.close();
       core.demand?.close();
       core.requestLog?.close();
       await core.upstreams.close();
@@ -159,20 +163,34 @@ function createCore(options: RouterOptions): RouterCore {
     const say = inFlight > 0 ? log.warn : log.debug;
     say("An engine is lost to the router; what ran there ends", { worker: worker.id, reason, inFlight });
     loads.lost(worker.id, reason);
+    health.restarted(worker);
     // A process that hangs on its way out waits for its connections to close (vLLM 0.32 after SIGTERM).
     upstreams.forget(worker.url);
   };
-  const fleet = new Fleet(options.directory, lost, () => {
+  const health = new WorkerHealth({
+    clock,
+    log,
+    random: Math.random,
+    look: (worker) => askHealth(ENGINES, worker),
+    onChange() {
+      fleet.healthChanged();
+      admissions.wake();
+    },
+    onMoved: (id, breaker) => metrics.breakerMoved(id, breaker),
+  });
+  const changed = (): void => {
     const ids = new Set(fleet.workers().map((w) => w.id));
     for (const id of loads.sweep(ids)) {
       learning.forget(id);
       metrics.forget(id);
+      health.forget(id);
     }
     admissions.wake();
     waits.wake();
     demand?.changed();
     warm();
-  });
+  };
+  const fleet = new Fleet(options.directory, lost, changed, (id) => health.heldBack(id));
   const { maxQueue } = settings.admission;
   const limits =
     options.loader === undefined
@@ -212,6 +230,7 @@ function createCore(options: RouterOptions): RouterCore {
     knowledge: options.knowledge,
     renderers: options.renderers,
     loads,
+    health,
     learning,
     chooser: {
       policy,

@@ -1,3 +1,4 @@
+import type { PredictionVerdict } from "../core/prefix-knowledge.ts";
 import type { CostTerms } from "../routing/decision.ts";
 
 /** One try of a request on one worker. */
@@ -11,10 +12,13 @@ export interface AttemptRecord {
     readonly score: number;
     readonly ttftMs: number;
     readonly terms: CostTerms;
+    readonly othersMs: number;
     readonly cachedTokens: number;
     readonly uncachedTokens: number;
     readonly inFlight: number;
   }[];
+  /** Workers that take requests and were passed over because of their circuit breakers, with the reason; absent: none. */
+  readonly heldBack?: Readonly<Record<string, string>>;
   /** Why it did not stay there; absent for the one that answered. */
   failed?: string;
 }
@@ -46,6 +50,8 @@ export interface DecisionRecord {
     readonly promptTokens?: number;
     readonly completionTokens?: number;
     readonly cachedTokens?: number;
+    /** Whether the last attempt's prediction was right, and if not why; told some seconds after the answer at most. */
+    prediction?: PredictionVerdict;
   };
 }
 

@@ -24,6 +24,7 @@ const MAX_DEPARTED = 100;
  */
 export class Fleet {
   readonly #onLost: (worker: WorkerInfo, reason: string) => void;
+  readonly #heldBack: (worker: WorkerId) => string | undefined;
   readonly #onChange: () => void;
   readonly #marks = new Map<string, Mark>();
   readonly #unsubscribe: () => void;
@@ -34,12 +35,15 @@ export class Fleet {
   /**
    * @param onLost the process behind `worker` is gone (down, restarted, or no longer listed)
    * @param onChange after each change of the list, not for the first one
+   * @param heldBack why a worker gets no requests while others of its model can take them (its circuit breaker)
    */
   constructor(
     directory: WorkerDirectory,
     onLost: (worker: WorkerInfo, reason: string) => void,
     onChange: () => void = () => {},
+    heldBack: (worker: WorkerId) => string | undefined = () => undefined,
   ) {
+    this.#heldBack = heldBack;
     this.#onLost = onLost;
     this.#onChange = onChange;
     this.#workers = directory.list();
@@ -72,6 +76,29 @@ export class Fleet {
     if (worker.state !== "ready") return worker.reason === "" ? worker.state : `${worker.state}: ${worker.reason}`;
     if (worker.role !== "both") return `serves only ${worker.role}, and disaggregated requests are not routed yet`;
     return undefined;
+  }
+
+  /** Why a worker that takes requests gets none now; undefined where it does, or where all of a model's are held back. */
+  whyHeldBack(worker: WorkerInfo): string | undefined {
+    const chosen = worker.models.some((model) => this.#groups.get(model)?.ready.includes(worker));
+    return chosen ? undefined : this.#heldBack(worker.id);
+  }
+
+  /** Workers of a model that get no requests because of their breakers, with each one's reason; undefined: none. */
+  allHeldBack(model: string): Readonly<Record<string, string>> | undefined {
+    const group = this.#groups.get(model);
+    if (group === undefined || group.ready.length === group.workers.length) return undefined;
+    const held: Record<string, string> = {};
+    for (const worker of group.workers) {
+      const why = group.ready.includes(worker) ? undefined : this.#heldBack(worker.id);
+      if (why !== undefined) held[worker.id] = why;
+    }
+    return Object.keys(held).length === 0 ? undefined : held;
+  }
+
+  /** Who is held back changed. */
+  healthChanged(): void {
+    this.#regroup();
   }
 
   /** Will one of the group's workers be loaded when requests wait for it, or is it started anew by a reload? */
@@ -143,8 +170,10 @@ export class Fleet {
     }
     this.#groups = new Map(
       [...groups].map(([model, workers]) => {
-        const ready = workers.filter((w) => this.whyNot(w) === undefined);
-        return [model, { model, workers, ready }];
+        const able = workers.filter((w) => this.whyNot(w) === undefined);
+        const ready = able.filter((w) => this.#heldBack(w.id) === undefined);
+        // Nobody is refused because of a breaker: where all are held back, all may be asked.
+        return [model, { model, workers, ready: ready.length === 0 ? able : ready }];
       }),
     );
   }

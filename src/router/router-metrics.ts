@@ -1,6 +1,7 @@
 import { type CgnError, CODES, type Code } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { WorkerInfo } from "../core/worker.ts";
+import type { Breaker } from "../routing/breaker.ts";
 import type { CounterCell, GaugeCell, HistogramCell } from "../telemetry/cells.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { AnswerFacts } from "./answer.ts";
@@ -96,6 +97,11 @@ export class RouterMetrics {
 
   retried(model: string, reason: string): void {
     this.#metrics.counter("cgn_router_retries_total", model, reason).inc();
+  }
+
+  breakerMoved(worker: WorkerId, { at }: Breaker): void {
+    this.#metrics.gauge("cgn_router_breaker_state", worker).set(at === "closed" ? 0 : at === "half-open" ? 1 : 2);
+    if (at === "open") this.#metrics.counter("cgn_router_breaker_opened_total", worker).inc();
   }
 
   legEnded(worker: WorkerId, outcome: Outcome | "retried"): void {

@@ -302,6 +302,53 @@ describe("engines that fail before the first byte", () => {
   });
 });
 
+describe("an engine that keeps failing", () => {
+  it("gets no more requests while another takes them, says why, and comes back after a look and one answer", async () => {
+    const test = await rig();
+    test.a.behaviour = { status: 503, body: { error: "broken" } };
+    const ask = async () => {
+      const res = await chat(test.url);
+      await res.text();
+      return [res.status, res.headers.get("x-cgn-node")];
+    };
+    const worker = async () => {
+      const { workers } = await (await fetch(`${test.admin}/v1/cgn/status`)).json();
+      return workers[0];
+    };
+    for (let i = 0; i < 12; i++) expect(await ask()).toEqual([200, "b"]);
+    const seen = test.a.seen.length;
+    expect(seen).toBe(5);
+    expect(await worker()).toMatchObject({ breaker: "open", takesRequests: false });
+    expect((await worker()).whyNot).toContain("circuit open: protocol: it answered 503");
+    const { attempts } = test.router.core.decisions.latest(1)[0]!;
+    expect(attempts[0]?.heldBack?.["a"]).toContain("circuit open");
+    // All are held back: nobody is refused for that.
+    test.b.behaviour = { status: 503, body: { error: "broken too" } };
+    for (let i = 0; i < 6; i++) await ask();
+    test.a.behaviour = test.b.behaviour = "answer";
+    expect((await ask())[0]).toBe(200);
+    await expect
+      .poll(
+        async () => {
+          await ask();
+          return (await worker()).breaker;
+        },
+        { timeout: 10_000 },
+      )
+      .toBe("closed");
+    const metrics = await (await fetch(`${test.admin}/metrics`)).text();
+    expect(metrics).toContain('cgn_router_breaker_state{worker="a"} 0');
+    expect(metrics).toMatch(/cgn_router_breaker_opened_total{worker="a"} [1-9]/);
+  });
+
+  it("an engine's own 4xx and 429 never count", async () => {
+    const test = await rig();
+    test.a.behaviour = test.b.behaviour = { status: 429, body: { error: "slow down" } };
+    for (let i = 0; i < 12; i++) expect((await chat(test.url)).status).toBe(429);
+    expect(test.router.core.health.breaker(workerId("a")).at).toBe("closed");
+  });
+});
+
 describe("engines that fail after the first byte", () => {
   it.each(["reset-midway", "stop-midway"] as const)("%s: the stream ends with an error event", async (behaviour) => {
     const test = await rig();

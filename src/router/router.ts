@@ -21,6 +21,7 @@ import { type Prompt, render } from "./render.ts";
 import { type LegRun, settle } from "./settle.ts";
 import type { LegEnd } from "./sinks.ts";
 import { ownDeadline } from "./wait-room.ts";
+import { signOf } from "./worker-health.ts";
 
 /** Beyond the limit a refused body is read on and thrown away for so long, that the client may hear why. */
 const DISCARD_BYTES = 64 * 1024 * 1024;
@@ -117,7 +118,7 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     const choice = chooseAndBook(core.chooser, group, question, retries.tried);
     if (choice === undefined) throw noWorker(core.fleet, group);
     if (record.attempts.length === 0) noteDecision(core, record, choice, core.clock.now() - routed.startedMs);
-    noteAttempt(record, choice);
+    noteAttempt(core, record, choice);
     const run = await runLeg(core, routed, choice, retries.renewed.has(choice.worker.id));
     if (run.end.type !== "retry") return settle(core, exchange, request, question.prompt, record, run);
     if (routed.query !== undefined) core.knowledge.unsent?.(choice.worker.id, routed.query);
@@ -154,12 +155,14 @@ async function runLeg(core: RouterCore, routed: Routed, choice: Choice, fresh: b
     fold: plan.fold,
     clock: core.clock,
     onFirst: () => {
+      if (firstMs === undefined) core.health.told(worker, "good", sentMs);
       firstMs ??= core.clock.now();
       booking.firstToken();
     },
   });
   load.legs.add(relay);
-  let end: LegEnd;
+  core.health.begun(worker);
+  let end: LegEnd = { type: "left" };
   try {
     const ending = relay.run(core.upstreams, worker.url, plan.request);
     if (query !== undefined) core.knowledge.sent(worker.id, query);
@@ -168,6 +171,8 @@ async function runLeg(core: RouterCore, routed: Routed, choice: Choice, fresh: b
     cancel?.();
     load.legs.delete(relay);
     booking.release();
+    const { sign, why } = signOf(end, fresh);
+    core.health.told(worker, sign, sentMs, why);
   }
   return { choice, facts, end, sentMs, firstMs: seesFirst ? firstMs : undefined };
 }
@@ -261,14 +266,16 @@ function noteDecision(core: RouterCore, record: DecisionRecord, choice: Choice, 
   core.metrics.decided(tookMs);
 }
 
-function noteAttempt(record: DecisionRecord, { worker, decision, predictedTokens }: Choice): void {
+function noteAttempt(core: RouterCore, record: DecisionRecord, { worker, decision, predictedTokens }: Choice): void {
   const { candidates, reason } = decision;
+  const heldBack = core.fleet.allHeldBack(record.model);
   record.attempts.push({
     worker: worker.id,
     node: worker.node,
     reason,
     predictedCachedTokens: predictedTokens,
     candidates,
+    ...(heldBack === undefined ? {} : { heldBack }),
   });
 }
 

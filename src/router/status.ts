@@ -65,7 +65,8 @@ function modelStatus(core: RouterCore, model: string, extras: AdminExtras | unde
 
 function workerStatus(core: RouterCore, worker: WorkerInfo): object {
   const load = core.loads.of(worker.id);
-  const takes = core.fleet.whyNot(worker);
+  const takes = core.fleet.whyNot(worker) ?? core.fleet.whyHeldBack(worker);
+  const { at: breaker } = core.health.breaker(worker.id);
   return {
     id: worker.id,
     node: worker.node,
@@ -77,6 +78,7 @@ function workerStatus(core: RouterCore, worker: WorkerInfo): object {
     reason: worker.reason,
     epoch: worker.epoch,
     takesRequests: takes === undefined,
+    breaker,
     ...(worker.onDemand === true ? { onDemand: true } : {}),
     ...(takes === undefined ? {} : { whyNot: takes }),
     ...(worker.blockTokens === undefined ? {} : { blockTokens: worker.blockTokens }),

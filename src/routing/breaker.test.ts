@@ -91,7 +91,7 @@ const history = fc.array(fc.tuple(fc.nat(5_000), event, fc.double({ min: 0, max:
 /** After any history: the state, and the time. */
 function reached(steps: readonly (readonly [number, BreakerEvent, number])[]): { state: Breaker; at: number } {
   let at = 0;
-  let state = CLOSED;
+  let state: Breaker = CLOSED;
   for (const [passes, what, random] of steps) {
     at += passes;
     // Nothing tells of a request that began later than now.

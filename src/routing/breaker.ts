@@ -63,7 +63,7 @@ export const OPEN_MAX_MS = 30_000;
 /** Closed for so long, the past is forgiven. */
 const FORGIVE_MS = 60_000;
 
-export const CLOSED: Breaker = {
+export const CLOSED: Breaker & { at: "closed" } = {
   at: "closed",
   run: 0,
   failures: 0,

@@ -83,6 +83,12 @@ export const METRICS = {
   },
   cgn_router_worker_inflight: { type: "gauge", labels: ["worker"], help: "Requests on a worker now" },
   cgn_router_worker_ready: { type: "gauge", labels: ["worker", "model"], help: "1 when the worker takes requests" },
+  cgn_router_breaker_state: {
+    type: "gauge",
+    labels: ["worker"],
+    help: "Circuit breaker of a worker that failed: 0 closed, 1 half-open (one request tries it), 2 open. No series: never failed",
+  },
+  cgn_router_breaker_opened_total: { type: "counter", labels: ["worker"], help: "Times that a circuit breaker opened" },
   cgn_router_retries_total: {
     type: "counter",
     labels: ["model", "reason"],
@@ -180,6 +186,11 @@ export const METRICS = {
     labels: ["worker"],
     help: "Cached tokens that engines reported",
   },
+  cgn_kvcached_predictions_total: {
+    type: "counter",
+    labels: ["worker", "result"],
+    help: "Predictions that an engine's figure was compared with: exact, in_flight (an event came after the request was sent), estimated (no events), unexplained",
+  },
   cgn_kvcached_canonicity_tokens_total: {
     type: "counter",
     labels: ["worker", "result"],
@@ -191,7 +202,11 @@ export const METRICS = {
     help: "Blocks that do not count: generated tokens that are not those of their text",
   },
   cgn_kvcached_watchers: { type: "gauge", labels: [], help: "Routers and others that keep a copy of the index" },
-  cgn_kvcached_snapshot_age_seconds: { type: "gauge", labels: [], help: "Time since the last snapshot was written" },
+  cgn_kvcached_snapshot_age_seconds: {
+    type: "gauge",
+    labels: [],
+    help: "Time since the last snapshot was written: by this run, or before one was, by the run whose file was read at the start. No series: there is none",
+  },
   cgn_kvcached_snapshot_bytes: { type: "gauge", labels: [], help: "Size of the last snapshot" },
   cgn_kvcached_snapshot_failures_total: {
     type: "counter",
