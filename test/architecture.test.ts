@@ -7,7 +7,7 @@ const SRC = join(import.meta.dirname, "..", "src");
 /** A file may import its own folder, or any folder on a line above its own. docs/architecture.md draws the same list. */
 const TIERS = [
   ["core"],
-  ["engines", "http", "kvindex", "prompt", "routing", "process", "cluster", "telemetry", "wire", "modelfiles"],
+  ["engines", "http", "kvindex", "prompt", "routing", "process", "cluster", "telemetry", "wire", "modelfiles", "access"],
   ["config"],
   ["agent", "kvcached", "router", "sim"],
   ["cli"],

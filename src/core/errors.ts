@@ -30,6 +30,9 @@ export const CODES = {
   REQUEST_TOO_LARGE: { blame: "user", http: 413, exit: 1, retry: false },
   REQUEST_TIMEOUT: { blame: "upstream", http: 504, exit: 1, retry: true },
   UNAUTHENTICATED: { blame: "user", http: 401, exit: 1, retry: false },
+  FORBIDDEN: { blame: "user", http: 403, exit: 1, retry: false },
+  RATE_LIMITED: { blame: "user", http: 429, exit: 1, retry: true },
+  PROMPT_TOO_LONG: { blame: "user", http: 400, exit: 1, retry: false },
   ROUTE_NOT_FOUND: { blame: "user", http: 404, exit: 1, retry: false },
   HOST_REFUSED: { blame: "user", http: 421, exit: 1, retry: false },
   METHOD_NOT_ALLOWED: { blame: "user", http: 405, exit: 1, retry: false },
@@ -75,6 +78,7 @@ interface Details {
     readonly retryAfterS: number;
   };
   OVERLOADED: { readonly retryAfterS: number };
+  RATE_LIMITED: { readonly retryAfterS: number };
   MODEL_NOT_FOUND: { readonly model: string; readonly known: readonly string[] };
 }
 
