@@ -10,6 +10,7 @@ import { routerSchema } from "./router-schema.ts";
 import { about } from "./schema-fields.ts";
 import { authSchema, securitySchema } from "./security-schema.ts";
 import { swapSchema } from "./swap-schema.ts";
+import { tracingSchema } from "./tracing-schema.ts";
 
 const built = new WeakMap<readonly Engine[], ReturnType<typeof buildSchema>>();
 
@@ -36,6 +37,7 @@ function buildSchema(engines: readonly Engine[]) {
     security: about(securitySchema.optional(), "TLS"),
     auth: about(authSchema.optional(), "Who may send requests"),
     metrics: about(metricsSchema.optional(), "Where figures are served"),
+    tracing: about(tracingSchema.optional(), "Traces of requests, for OpenTelemetry"),
     models: about(z.record(z.string(), modelSchema).optional(), 'Models, one table each: `[models."NAME"]`'),
   });
 }
@@ -50,6 +52,7 @@ export const SECTIONS = {
   security: securitySchema,
   auth: authSchema,
   metrics: metricsSchema,
+  tracing: tracingSchema,
 } as const;
 
 export type SectionName = keyof typeof SECTIONS;

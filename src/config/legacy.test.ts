@@ -19,13 +19,10 @@ describe("loadConfig() with files of the original system", () => {
     expect(warned("router.toml")).toEqual([
       "cluster",
       "router.listen_grpc",
-      "router.rate_limit",
-      "router.rate_limit.redis_url",
       "router.cascade.enabled",
       "router.disagg.enabled",
       "router.federation.enabled",
       "router.federation.peers",
-      "auth.enabled",
       "metrics.scrape_targets",
       "metrics.redfish_url",
       "metrics.ipmi_fallback",

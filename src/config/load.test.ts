@@ -39,7 +39,7 @@ describe("loadSettings()", () => {
       indexDir: "/var/lib/cognitora/index",
       uds: "/run/cognitora/kv.sock",
     });
-    expect(auth).toEqual({ enabled: false, oidcJwksTtlMs: 600_000 });
+    expect(auth).toEqual({ enabled: false, keys: [], protectMetrics: false });
     expect(cluster).toMatchObject({ name: "default", stateBackend: "memory" });
     expect([router.listenAdmin.host, metrics.listen.host]).toEqual(["127.0.0.1", "127.0.0.1"]);
     expect(engines).toEqual([]);
@@ -48,7 +48,7 @@ describe("loadSettings()", () => {
   it("loadSettings() binds a limit only when it is written", () => {
     const unwritten = load("[router]\n[router.admission]\n[router.rate_limit]\nburst = 10\n").router;
     expect(unwritten.admission).toEqual({});
-    expect(unwritten.rateLimit).toEqual({ enabled: false, rps: 50, burst: 10 });
+    expect(unwritten.rateLimit).toEqual({ enabled: false, rps: 50, burst: 10, onRedisLoss: "local" });
     const written = load("[router.admission]\nttft_slo_ms = 800\nmax_queue = 1\n[router.rate_limit]\nrps = 5\n").router;
     expect(written.admission).toEqual({ ttftSloMs: 800, maxQueue: 1 });
     expect(written.rateLimit).toMatchObject({ enabled: true, rps: 5, burst: 200 });

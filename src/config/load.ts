@@ -15,11 +15,11 @@ import { addOverrideLayer, type Overrides } from "./overrides.ts";
 import type { EnginePick } from "./pick.ts";
 import { type Origin, problemsError, sortProblems } from "./problems.ts";
 import { type ConfigText, findConfigText } from "./read-file.ts";
+import { authSettings } from "./resolve-auth.ts";
 import { type Refusal, resolveEngines } from "./resolve-engines.ts";
 import { resolveModels } from "./resolve-models.ts";
 import {
   agentSettings,
-  authSettings,
   clusterSettings,
   kvSettings,
   metricsSettings,
@@ -27,6 +27,7 @@ import {
   routerSettings,
   type Sections,
   securitySettings,
+  tracingSettings,
 } from "./resolve-sections.ts";
 import { resolveSwap } from "./resolve-swap.ts";
 import type { Settings } from "./settings.ts";
@@ -104,12 +105,13 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
   checkSharedGpus(ctx, swapped.engines, swapped.swap);
   const parts = {
     cluster,
-    router: routerSettings(ctx, sections.router, sections.swap),
+    router: routerSettings(ctx, sections.router, sections.swap, models),
     agent,
     kv: kvSettings(ctx, sections.kv, sections.agent),
     security: securitySettings(ctx, sections.security),
     auth: authSettings(ctx, sections.auth),
     metrics: metricsSettings(sections.metrics),
+    tracing: tracingSettings(sections.tracing, options.env["OTEL_EXPORTER_OTLP_ENDPOINT"]),
   };
   warnUnsupported(
     ctx,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { modelAnswerKeys } from "./answer-schema.ts";
 import { about, optionalText, textList } from "./schema-fields.ts";
 
 const replicas = (role: string) =>
@@ -27,6 +28,7 @@ export const modelSchema = z.strictObject({
       defaultText: "the context limit",
     },
   ),
+  ...modelAnswerKeys,
   prefill_replicas: replicas("prefill"),
   decode_replicas: replicas("decode"),
   cascade: about(textList().prefault([]), "Models to ask after this one (chain)", { unsupported: true }),

@@ -36,19 +36,6 @@ export const NOT_YET: readonly Unsupported[] = [
       "Run everything in one process with cgn up, or name the other daemons by flags (cgn router --engine, cgn kvcached --agent)",
   },
   {
-    path: ["auth", "enabled"],
-    asks: isOn,
-    problem: "this version of cgn checks no keys and no tokens: whoever reaches router.listen_http is served",
-    remedy: "Let the router listen on loopback behind a proxy that checks them",
-  },
-  {
-    path: ["router", "rate_limit"],
-    asks: (value) =>
-      isTable(value) && (value.enabled === true || (value.enabled === undefined && value.rps !== undefined)),
-    problem: "this version of cgn limits no request rates: the section does nothing",
-    remedy: "Limit them in a proxy in front, or set [router.admission].max_concurrent_per_replica and max_queue",
-  },
-  {
     path: ["router", "disagg", "enabled"],
     asks: isOn,
     problem: 'this version of cgn\'s router does not split requests: only engines with role "both" are used',
@@ -76,11 +63,4 @@ export const NOT_YET: readonly Unsupported[] = [
 ];
 
 /** The same below each `[models."NAME"]`. */
-export const NOT_YET_PER_MODEL: readonly Unsupported[] = [
-  {
-    path: ["max_prompt_tokens"],
-    asks: isGiven,
-    problem: `${NOTHING}: prompts of any length reach an engine, which refuses those that it cannot take`,
-    remedy: "Set max_model_len, which the engine enforces",
-  },
-];
+export const NOT_YET_PER_MODEL: readonly Unsupported[] = [];

@@ -1,3 +1,4 @@
+import { modelAnswers } from "./answer-schema.ts";
 import { isTable } from "./layers.ts";
 import { type LoadContext, parsePart, report } from "./load-context.ts";
 import { modelSchema } from "./model-schema.ts";
@@ -21,11 +22,13 @@ function resolveModel(ctx: LoadContext, name: string, written: unknown): ModelSe
     });
   }
   const model = parsePart(ctx, ["models", name], modelSchema, written);
+  const answers = modelAnswers(model);
   return {
     name,
     tp: model.tp,
     extraArgs: model.extra_args,
     cascade: model.cascade,
+    ...(answers === undefined ? {} : { answers }),
     ...(model.path === undefined ? {} : { path: model.path }),
     ...(model.hf_repo === undefined ? {} : { hfRepo: model.hf_repo }),
     ...(model.tokenizer === undefined ? {} : { tokenizer: model.tokenizer }),

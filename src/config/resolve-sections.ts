@@ -1,15 +1,17 @@
 import { GIB } from "../core/units.ts";
+import { answerSettings } from "./answer-schema.ts";
 import { SECTIONS, type Section, type SectionName } from "./config-schema.ts";
 import { defaultPath } from "./folders.ts";
 import { isWritten, type LoadContext, parsePart, report } from "./load-context.ts";
 import type {
   AgentSettings,
-  AuthSettings,
   ClusterSettings,
   KvSettings,
   MetricsSettings,
+  ModelSettings,
   RouterSettings,
   SecuritySettings,
+  TracingSettings,
 } from "./settings.ts";
 
 /** Every section besides `[engine]`, `[[engines]]` and `[models]`, validated. */
@@ -28,6 +30,7 @@ export function parseSections(ctx: LoadContext): Sections {
     security: parse("security"),
     auth: parse("auth"),
     metrics: parse("metrics"),
+    tracing: parse("tracing"),
   };
 }
 
@@ -46,7 +49,12 @@ export function clusterSettings(cluster: Section<"cluster">): ClusterSettings {
   };
 }
 
-export function routerSettings(ctx: LoadContext, router: Section<"router">, swap: Section<"swap">): RouterSettings {
+export function routerSettings(
+  ctx: LoadContext,
+  router: Section<"router">,
+  swap: Section<"swap">,
+  models: readonly ModelSettings[],
+): RouterSettings {
   const { admission, rate_limit: rate } = router;
   return {
     listenHttp: router.listen_http,
@@ -56,6 +64,7 @@ export function routerSettings(ctx: LoadContext, router: Section<"router">, swap
     workerThreads: router.worker_threads,
     policy: router.policy,
     maxBodyBytes: router.max_body_bytes,
+    ...answerSettings(router, models),
     ...given({ requestLog: router.request_log }),
     scoreWeights: router.score_weights,
     admission: given({
@@ -69,8 +78,18 @@ export function routerSettings(ctx: LoadContext, router: Section<"router">, swap
       enabled: rate.enabled ?? isWritten(ctx, ["router", "rate_limit", "rps"]),
       rps: rate.rps,
       burst: rate.burst,
-      ...given({ rpsPerSubject: rate.rps_per_subject, redisUrl: rate.redis_url }),
+      onRedisLoss: rate.on_redis_loss,
+      ...given({
+        rpsPerSubject: rate.rps_per_subject,
+        rpmPerSubject: rate.rpm_per_subject,
+        tpmPerSubject: rate.tpm_per_subject,
+        concurrentPerSubject: rate.concurrent_per_subject,
+        redisUrl: rate.redis_url,
+      }),
     },
+    ...(router.cors.origins.length === 0
+      ? {}
+      : { cors: { origins: router.cors.origins, headers: router.cors.headers, maxAgeMs: router.cors.max_age } }),
     disagg: { enabled: router.disagg.enabled, colocateBelowTokens: router.disagg.colocate_below_tokens },
   };
 }
@@ -139,24 +158,18 @@ export function securitySettings(ctx: LoadContext, security: Section<"security">
   };
 }
 
-export function authSettings(ctx: LoadContext, auth: Section<"auth">): AuthSettings {
-  if (auth.enabled && auth.api_keys_file === undefined && auth.oidc_issuer === undefined) {
-    report(ctx, ["auth", "enabled"], {
-      problem: "no key and no token could be accepted: neither api_keys_file nor oidc_issuer is written",
-      remedy: "Write [auth].api_keys_file (a file with one SHA-256 of a key a line) or [auth].oidc_issuer",
-    });
-  }
-  return {
-    enabled: auth.enabled,
-    oidcJwksTtlMs: auth.oidc_jwks_ttl,
-    ...given({ oidcIssuer: auth.oidc_issuer, oidcAudience: auth.oidc_audience, apiKeysFile: auth.api_keys_file }),
-  };
-}
-
 export function metricsSettings(metrics: Section<"metrics">): MetricsSettings {
   return {
     listen: metrics.listen,
     scrapeIntervalMs: metrics.scrape_interval,
     scrapeTargets: metrics.scrape_targets,
+  };
+}
+
+export function tracingSettings(tracing: Section<"tracing">, env: string | undefined): TracingSettings {
+  return {
+    sampleRatio: tracing.sample_ratio,
+    serviceName: tracing.service_name,
+    ...given({ otlpEndpoint: tracing.otlp_endpoint ?? env, headers: tracing.headers }),
   };
 }

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { POLICY_NAMES } from "../routing/policies.ts";
-import { about, flag, listen, optionalDuration, optionalText, textList } from "./schema-fields.ts";
+import { answerKeys } from "./answer-schema.ts";
+import { about, duration, flag, listen, optionalDuration, optionalText, textList } from "./schema-fields.ts";
 
 const weight = (meaning: string, fallback: number) =>
   about(z.number().min(0).default(fallback), `${meaning} (policy \`weighted\`)`, { unit: "share" });
@@ -52,11 +53,44 @@ const rateLimit = z
       unit: "requests/s",
       defaultText: "no limit",
     }),
-    redis_url: optionalText("Redis that shared limits between routers in the original", {
+    rpm_per_subject: about(z.int().min(1).optional(), "Requests a minute of one API key or token subject", {
+      unit: "requests/min",
+      defaultText: "no limit",
+    }),
+    tpm_per_subject: about(
+      z.int().min(1).optional(),
+      "Prompt and generated tokens a minute of one API key or token subject",
+      { unit: "tokens/min", defaultText: "no limit" },
+    ),
+    concurrent_per_subject: about(
+      z.int().min(1).optional(),
+      "Requests in flight of one API key or token subject, on each router",
+      { unit: "requests", defaultText: "no limit" },
+    ),
+    redis_url: optionalText("Redis through which routers share their limits, for example `redis://10.0.0.9:6379/0`", {
       unit: "URL",
       secret: true,
-      unsupported: true,
+      defaultText: "each router counts alone",
     }),
+    on_redis_loss: about(
+      z.enum(["local", "open", "closed"]).default("local"),
+      "While Redis does not answer: `local` each router counts alone, `open` limits nothing, `closed` refuses requests that have a limit",
+    ),
+  })
+  .prefault({});
+
+const cors = z
+  .strictObject({
+    origins: about(
+      textList().prefault([]),
+      'Web pages that may call the router: `"https://app.example.com"`, or `"*"` for any. Empty: none',
+      { unit: "origin" },
+    ),
+    headers: about(
+      textList().prefault([]),
+      "More request headers that pages may send, beside the usual ones of OpenAI's and Anthropic's clients",
+    ),
+    max_age: duration("How long browsers may remember the answer", 600_000),
   })
   .prefault({});
 
@@ -129,6 +163,7 @@ export const routerSchema = z.strictObject({
       unit: "bytes",
     },
   ),
+  ...answerKeys,
   request_log: optionalText(
     "File that gets one JSON line a request, without content: times, lengths, salted hashes of the prompt's bytes. `cgn trace export` makes a trace of it",
     { unit: "path", defaultText: "none is written" },
@@ -136,6 +171,7 @@ export const routerSchema = z.strictObject({
   score_weights: about(scoreWeights, "Weights of the policy `weighted`"),
   admission: about(admission, "Limits. Each binds only when it is written"),
   rate_limit: about(rateLimit, "Request rates"),
+  cors: about(cors, "Calls from web pages"),
   disagg: about(disagg, "Prefill and decode on different workers"),
   cascade: about(cascade, "Model cascade of the original", { unsupported: true }),
   federation: about(federation, "Federation of the original", { unsupported: true }),

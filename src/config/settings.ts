@@ -1,3 +1,5 @@
+import type { KeyEntry } from "../access/key-lines.ts";
+import type { OidcSettings } from "../access/oidc.ts";
 import type { EngineKind, Role } from "../core/engine-kind.ts";
 import type { Problem } from "../core/errors.ts";
 import type { KvOffload } from "../core/kv-offload.ts";
@@ -22,6 +24,7 @@ export interface Settings {
   readonly security: SecuritySettings;
   readonly auth: AuthSettings;
   readonly metrics: MetricsSettings;
+  readonly tracing: TracingSettings;
   readonly models: readonly ModelSettings[];
   /** One for each engine of this host, in the file's order ([engine] or [[engines]]), ready to launch or adopt. */
   readonly engines: readonly EngineSettings[];
@@ -55,6 +58,10 @@ export interface RouterSettings {
   readonly policy: string;
   /** Largest request body in bytes (413 above). */
   readonly maxBodyBytes: number;
+  /** How long answers may take, and what becomes of a stream whose engine dies. */
+  readonly answers: AnswerSettings;
+  /** The same for models that have rules of their own, all fields settled. */
+  readonly modelAnswers: Readonly<Record<string, AnswerSettings>>;
   /** File of requests without content, one JSON line each. */
   readonly requestLog?: string;
   readonly scoreWeights: {
@@ -77,10 +84,31 @@ export interface RouterSettings {
     readonly rps: number;
     readonly burst: number;
     readonly rpsPerSubject?: number;
+    readonly rpmPerSubject?: number;
+    readonly tpmPerSubject?: number;
+    readonly concurrentPerSubject?: number;
     readonly redisUrl?: string;
+    readonly onRedisLoss: "local" | "open" | "closed";
   };
+  /** Web pages that may call; undefined: none. */
+  readonly cors?: CorsSettings;
   readonly disagg: { readonly enabled: boolean; readonly colocateBelowTokens: number };
 }
+
+/** All times in ms; 0: no limit. */
+export interface AnswerSettings {
+  /** From the request to a stream's first token. */
+  readonly firstTokenMs: number;
+  /** From the request to the end of an answer that is not streamed. */
+  readonly answerMs: number;
+  /** Silence of a stream after its first token. */
+  readonly stallMs: number;
+  /** A stream whose engine dies goes on at another worker. */
+  readonly continueStreams: boolean;
+}
+
+/** What a model has of its own. */
+export type ModelAnswers = { readonly [K in keyof AnswerSettings]?: AnswerSettings[K] };
 
 export interface AgentSettings {
   readonly listen: HostPort;
@@ -125,12 +153,29 @@ export interface SecuritySettings {
   readonly requireMtls: boolean;
 }
 
+export interface CorsSettings {
+  /** `*`: any. */
+  readonly origins: readonly string[];
+  readonly headers: readonly string[];
+  readonly maxAgeMs: number;
+}
+
 export interface AuthSettings {
   readonly enabled: boolean;
-  readonly oidcIssuer?: string;
-  readonly oidcAudience?: string;
-  readonly oidcJwksTtlMs: number;
   readonly apiKeysFile?: string;
+  /** Of `[[auth.keys]]`. */
+  readonly keys: readonly KeyEntry[];
+  readonly oidc?: OidcSettings;
+  readonly protectMetrics: boolean;
+}
+
+export interface TracingSettings {
+  /** Undefined: nothing is traced. */
+  readonly otlpEndpoint?: string;
+  readonly sampleRatio: number;
+  readonly serviceName: string;
+  /** `name=value`, with commas between them. */
+  readonly headers?: string;
 }
 
 export interface MetricsSettings {
@@ -142,6 +187,8 @@ export interface MetricsSettings {
 export interface ModelSettings extends ModelSpec {
   readonly cascade: readonly string[];
   readonly maxPromptTokens?: number;
+  /** Rules for its answers that differ from the router's. */
+  readonly answers?: ModelAnswers;
   readonly prefillReplicas?: number;
   readonly decodeReplicas?: number;
 }

@@ -37,12 +37,6 @@ const RULES: readonly Unsupported[] = [
     remedy: "Set [router.admission].ttft_slo, or send x-cgn-deadline-ms with a request",
   },
   {
-    path: ["router", "rate_limit", "redis_url"],
-    asks: isGiven,
-    problem: "this version of cgn uses no Redis; the key does nothing",
-    remedy: "Remove redis_url",
-  },
-  {
     path: ["metrics", "redfish_url"],
     asks: isGiven,
     problem: "this version of cgn reads no power figures by Redfish; the redfish_ keys do nothing",
