@@ -12,6 +12,8 @@ export interface UpstreamRequest {
   readonly body: Uint8Array | undefined;
   /** Longest silence before the answer's head. Default: the pools' own. */
   readonly headersTimeoutMs?: number;
+  /** Longest silence within it. 0 for either: the caller keeps the time himself. */
+  readonly idleTimeoutMs?: number;
   /** On a connection of its own, which is closed after it. */
   readonly fresh?: boolean;
 }
@@ -68,6 +70,7 @@ export class Upstreams {
       body: (request.body ?? null) as Buffer | null,
       ...(request.fresh === true ? { reset: true } : {}),
       ...(request.headersTimeoutMs === undefined ? {} : { headersTimeout: request.headersTimeoutMs }),
+      ...(request.idleTimeoutMs === undefined ? {} : { bodyTimeout: request.idleTimeoutMs }),
     };
     try {
       this.#pool(origin).dispatch(options, exchange);

@@ -1,3 +1,5 @@
+import type { Access } from "../access/access.ts";
+import type { AnswerSettings } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
@@ -6,6 +8,7 @@ import type { Learning } from "../routing/learning.ts";
 import type { LoadBook } from "../routing/load.ts";
 import type { Admissions } from "./admit.ts";
 import type { Chooser } from "./choose.ts";
+import type { CorsRules } from "./cors.ts";
 import type { DecisionLog } from "./decisions.ts";
 import type { DemandReport } from "./demand-report.ts";
 import type { Fleet } from "./fleet.ts";
@@ -19,11 +22,17 @@ import type { WorkerHealth } from "./worker-health.ts";
 export interface PathSettings {
   readonly maxBodyBytes: number;
   readonly policy: string;
+  /** Web pages that may call; absent: none. */
+  readonly cors?: CorsRules;
 }
 
 /** All that a request meets on its way: made once by `createRouter()`, passed to each step. */
 export interface RouterCore {
   readonly settings: PathSettings;
+  /** Keys, tokens, limits. */
+  readonly access: Access;
+  /** Longest prompt by model, where one is written. */
+  readonly maxPromptTokens: ReadonlyMap<string, number>;
   readonly fleet: Fleet;
   readonly knowledge: PrefixKnowledge;
   readonly renderers: RendererSource;
@@ -40,6 +49,10 @@ export interface RouterCore {
   /** `[router].request_log`, where written. */
   readonly requestLog: RequestLog | undefined;
   readonly metrics: RouterMetrics;
+  /** How long answers of a model may take. */
+  readonly answersOf: (model: string) => AnswerSettings;
+  /** 0 to 1. */
+  readonly random: () => number;
   readonly clock: Clock;
   readonly log: Log;
 }

@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { type Access, OPEN_ACCESS } from "../access/access.ts";
+import { DEFAULT_ANSWERS } from "../config/answer-schema.ts";
 import type { RouterSettings } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
@@ -44,7 +46,8 @@ export interface RouterOptions {
     | "admission"
     | "loadWait"
     | "requestLog"
-  >;
+  > &
+    Partial<Pick<RouterSettings, "answers" | "modelAnswers">>;
   readonly directory: WorkerDirectory;
   readonly knowledge: PrefixKnowledge;
   readonly renderers: RendererSource;
@@ -226,12 +229,16 @@ function createCore(options: RouterOptions): RouterCore {
   createPolicy(settings.policy, { weights: settings.scoreWeights, seed: 1 });
   return {
     settings,
+    access: options.access ?? OPEN_ACCESS,
+    maxPromptTokens: options.maxPromptTokens ?? new Map(),
     fleet,
     knowledge: options.knowledge,
     renderers: options.renderers,
     loads,
     health,
     learning,
+    answersOf: (model) => settings.modelAnswers?.[model] ?? settings.answers ?? DEFAULT_ANSWERS,
+    random: Math.random,
     chooser: {
       policy,
       loads,

@@ -149,8 +149,8 @@ export class Retries {
    * Note a failed leg.
    *
    * A connection that was cut before any answer may have been an idle one that the engine was just closing: the same worker,
-   * with its cache, is asked once more. A worker that died while it worked on a request may have died *of* it: that is risked
-   * on one more only.
+   * with its cache, is asked once more. A worker that died while it worked on a request, or never answered it, may have done so
+   * *because of* it: that is risked on one more only.
    *
    * @param others more ready workers there are
    * @returns whom to ask now; undefined: give up
@@ -162,11 +162,23 @@ export class Retries {
       return "same";
     }
     this.#attempts++;
-    if (kind === "aborted" || kind === "unusable" || (kind === "timeout" && phase !== "connect")) return undefined;
+    if (kind === "aborted" || kind === "unusable") return undefined;
     const died = phase !== "connect" && end.held === undefined;
     if (died) this.#deaths++;
     if (this.#attempts >= MAX_ATTEMPTS || this.#deaths > 1) return undefined;
     this.tried.add(worker);
     return others > 0 ? "other" : undefined;
   }
+}
+
+/** Before another worker is asked: a little while, so that all that a dying worker had do not come in one moment. */
+const PAUSE_MS = 20;
+
+/**
+ * How long to wait before the next try, in ms.
+ * @param attempt 1 for the second try
+ * @param random 0 to 1
+ */
+export function retryPauseMs(attempt: number, random: number): number {
+  return PAUSE_MS * 2 ** Math.min(attempt - 1, 4) * random;
 }

@@ -5,8 +5,16 @@ import type { UpstreamFailure } from "../http/upstream-failure.ts";
 import type { Leg } from "../routing/load.ts";
 import type { Exchange } from "./accept.ts";
 import type { AnswerFacts } from "./answer.ts";
+import { AnswerTimer } from "./answer-timer.ts";
 import { OpenedSink } from "./opened-stream.ts";
 import { FoldSink, type LegEnd, RawSink, type Sink, type SinkContext, StreamSink, WholeSink } from "./sinks.ts";
+
+/** How long the answer may take, in ms; 0: no limit. */
+export interface AnswerLimits {
+  readonly firstTokenMs: number;
+  readonly answerMs: number;
+  readonly stallMs: number;
+}
 
 /** What the relay of one leg needs besides the network. */
 export interface RelayPlan {
@@ -17,9 +25,12 @@ export interface RelayPlan {
   readonly mustFinish: boolean;
   readonly wantText: boolean;
   readonly dropUsage: boolean;
+  /** A stream was asked for, by the client or to be folded. */
+  readonly streams: boolean;
   /** The client wants a whole answer, the engine was asked for a stream. */
   readonly fold: boolean;
   readonly clock: Clock;
+  readonly limits: AnswerLimits;
   /** First sign of generated text, once. */
   onFirst(): void;
 }
@@ -40,6 +51,7 @@ export class Relay implements UpstreamHandler, Leg {
   /** The URL that the engine is asked by. */
   #from = "";
   #cancelCommit: (() => void) | undefined;
+  #timer: AnswerTimer | undefined;
 
   constructor(plan: RelayPlan) {
     this.#plan = plan;
@@ -51,7 +63,15 @@ export class Relay implements UpstreamHandler, Leg {
       this.#from = origin + request.path;
       this.#plan.exchange.onLeft = () => this.#finish({ type: "left" });
       if (this.#plan.exchange.left) return this.#finish({ type: "left" });
-      this.#call = upstreams.send(origin, request, this);
+      this.#call = upstreams.send(origin, { ...request, headersTimeoutMs: 0, idleTimeoutMs: 0 }, this);
+      const { clock, limits, streams } = this.#plan;
+      const { firstTokenMs, answerMs, stallMs } = limits;
+      const first = streams
+        ? { ms: firstTokenMs, key: "first_token_timeout" }
+        : { ms: answerMs, key: "answer_timeout" };
+      this.#timer = new AnswerTimer(clock, first, stallMs, (message) =>
+        this.onFailure({ kind: "timeout", phase: this.#sink === undefined ? "head" : "body", message }),
+      );
     });
   }
 
@@ -80,7 +100,9 @@ export class Relay implements UpstreamHandler, Leg {
       opened: exchange.opened,
       status,
       headers: { ...forwardResponseHeaders(passed), ...own },
+      untilClose: headers["content-length"] === undefined && headers["transfer-encoding"] === undefined,
       onFirst: () => this.#first(),
+      onPart: () => this.#timer?.heard(),
     };
     const type = String(headers["content-type"] ?? "");
     const events = type.startsWith("text/event-stream");
@@ -106,7 +128,11 @@ export class Relay implements UpstreamHandler, Leg {
       this.onFailure(taken);
       return true;
     }
-    this.#plan.exchange.res.once("drain", () => this.#call?.resume());
+    this.#timer?.pause();
+    this.#plan.exchange.res.once("drain", () => {
+      this.#timer?.resume();
+      this.#call?.resume();
+    });
     return false;
   }
 
@@ -131,6 +157,7 @@ export class Relay implements UpstreamHandler, Leg {
     if (this.#over) return;
     this.#over = true;
     this.#cancelCommit?.();
+    this.#timer?.stop();
     this.#plan.exchange.onLeft = undefined;
     // Harmless after its end; cuts the engine's work when the client left or the worker was lost.
     this.#call?.abort();

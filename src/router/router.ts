@@ -1,3 +1,4 @@
+import { requireScope } from "../access/access.ts";
 import { CgnError, CODES, toCgnError } from "../core/errors.ts";
 import type { MatchQuery } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
@@ -6,15 +7,17 @@ import type { Exchange } from "./accept.ts";
 import { noFacts } from "./answer.ts";
 import { type Choice, chooseAndBook, type Question } from "./choose.ts";
 import type { RouterCore } from "./core.ts";
+import { answerCors } from "./cors.ts";
 import type { DecisionRecord } from "./decisions.ts";
 import { findEndpoint } from "./endpoints.ts";
 import { noWorker } from "./fleet.ts";
-import { type ForwardPlan, forwardPlan, Retries } from "./forward.ts";
+import { type ForwardPlan, forwardPlan, Retries, retryPauseMs } from "./forward.ts";
 import { giveUp } from "./give-up.ts";
-import { identify, type Subject } from "./identify.ts";
+import { identify, requireModel, type Subject } from "./identify.ts";
 import { match } from "./match.ts";
 import { answerModels } from "./models.ts";
 import { answerError } from "./opened-stream.ts";
+import { checkPromptSize } from "./prompt-size.ts";
 import { type ReadRequest, read } from "./read.ts";
 import { Relay } from "./relay.ts";
 import { type Prompt, render } from "./render.ts";
@@ -128,6 +131,7 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     if (next === undefined) return giveUp(core, exchange, record, choice, run.end);
     only = next === "same" ? choice.worker : undefined;
     core.metrics.retried(model, run.end.failure.kind);
+    if (next === "other") await pause(core, retryPauseMs(record.attempts.length, core.random()));
   }
 }
 
@@ -153,7 +157,9 @@ async function runLeg(core: RouterCore, routed: Routed, choice: Choice, fresh: b
     wantText: worker.kv.type === "history" && query !== undefined,
     dropUsage: plan.dropUsage,
     fold: plan.fold,
+    streams: seesFirst,
     clock: core.clock,
+    limits: core.answersOf(request.model ?? ""),
     onFirst: () => {
       if (firstMs === undefined) core.health.told(worker, "good", sentMs);
       firstMs ??= core.clock.now();
@@ -176,6 +182,9 @@ async function runLeg(core: RouterCore, routed: Routed, choice: Choice, fresh: b
   }
   return { choice, facts, end, sentMs, firstMs: seesFirst ? firstMs : undefined };
 }
+
+const pause = (core: RouterCore, ms: number): Promise<void> =>
+  new Promise((resolve) => void core.clock.after(ms, resolve));
 
 /** The booking is given back when the request cannot go to this worker. */
 function planOrRelease(

@@ -45,8 +45,12 @@ export interface SinkContext {
   readonly wantText: boolean;
   /** The usage chunk was asked for by the router, not by the client. */
   readonly dropUsage: boolean;
+  /** Its length is told by nothing but the connection's end: an answer that was cut looks like a whole one. */
+  readonly untilClose: boolean;
   /** First sign of generated text. */
   onFirst(): void;
+  /** A part of what streams came: events, not comments. */
+  onPart(): void;
 }
 
 const DONE = Buffer.from("[DONE]");
@@ -78,6 +82,8 @@ export class StreamSink implements Sink {
   #held = 0;
   #started = false;
   #done = false;
+  /** An event with data was in the last chunk. */
+  #heard = false;
   /** Events too large to understand: bytes go on as they come. */
   #blind = false;
 
@@ -86,12 +92,17 @@ export class StreamSink implements Sink {
   }
 
   data(chunk: Buffer): boolean {
-    if (this.#blind) return send(this.#c, chunk);
+    if (this.#blind) {
+      this.#c.onPart();
+      return send(this.#c, chunk);
+    }
+    this.#heard = false;
     this.#splitter.push(chunk, (event) => this.#event(event.raw, event.data));
     if (this.#splitter.overflowed) {
       this.#blind = this.#started = true;
       this.#out.push(this.#splitter.flush()!);
     }
+    if (this.#heard) this.#c.onPart();
     if (!this.#started && this.#held > HELD_BYTES) this.commit();
     return this.#started ? this.#flush() : true;
   }
@@ -136,6 +147,7 @@ export class StreamSink implements Sink {
 
   #event(raw: Buffer, data: Buffer | undefined): void {
     if (data !== undefined) {
+      this.#heard = true;
       if (!this.#started) {
         this.#started = true;
         this.#c.onFirst();
@@ -201,6 +213,8 @@ export class WholeSink implements Sink {
       return { type: "complete", status: c.status };
     }
     const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
+    if (c.untilClose && c.status === 200 && isCut(body))
+      return this.fail({ kind: "reset", phase: "body", message: "its answer was cut: it is no whole JSON" });
     if (c.status >= 500 && this.#retryable(body)) {
       const failure = { kind: "protocol", phase: "body", message: `it answered ${c.status}` } as const;
       return { type: "retry", failure, held: { status: c.status, headers: c.headers, body } };
@@ -215,6 +229,17 @@ export class WholeSink implements Sink {
 
   fail(failure: UpstreamFailure): LegEnd {
     return failWhole(this.#c.res, failure);
+  }
+}
+
+/** Does it begin as JSON and not end as such? */
+function isCut(body: Buffer): boolean {
+  if (body[0] !== 0x7b && body[0] !== 0x5b) return false;
+  try {
+    JSON.parse(body.toString("utf8"));
+    return false;
+  } catch {
+    return true;
   }
 }
 
@@ -243,6 +268,7 @@ export class RawSink implements Sink {
 
   data(chunk: Buffer): boolean {
     this.#c.onFirst();
+    this.#c.onPart();
     return send(this.#c, chunk);
   }
 
@@ -276,6 +302,7 @@ export class FoldSink implements Sink {
     this.#splitter.push(chunk, ({ data }) => {
       if (data === undefined || data.equals(DONE)) return;
       this.#c.onFirst();
+      this.#c.onPart();
       const parsed = parse(data);
       readAnswer(parsed, this.#c.facts);
       this.#folder.add(parsed);
