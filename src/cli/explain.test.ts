@@ -8,6 +8,7 @@ const candidate = (worker: string, cachedTokens: number) => ({
   score: 26,
   ttftMs: 26,
   terms,
+  othersMs: 4,
   cachedTokens,
   uncachedTokens: 20,
   inFlight: 0,
@@ -47,9 +48,9 @@ describe("printDecision()", () => {
       prompt 240 bytes, about 60 tokens
 
       a by ttft: least predicted TTFT: 26.0 ms, 40 tokens cached
-      worker  TTFT ms  base  wait  fetch  prefill  interf.  cached  to do  in flight
-      * a        26.0  20.0   0.0    0.0      6.0      0.0      40     20          0
-        b        26.0  20.0   0.0    0.0      6.0      0.0       0     20          0
+      worker  TTFT ms  base  wait  fetch  prefill  interf.  others  cached  to do  in flight
+      * a        26.0  20.0   0.0    0.0      6.0      0.0     4.0      40     20          0
+        b        26.0  20.0   0.0    0.0      6.0      0.0     4.0       0     20          0
 
       outcome ok, HTTP 200, 99.5 ms
       cached tokens: predicted 40, engine 41 of 61

@@ -55,10 +55,22 @@ export function printDecision(r: DecisionRecord, cli: Pick<CliContext, "out">): 
 function printAttempt(r: DecisionRecord, a: AttemptRecord, i: number, cli: Pick<CliContext, "out">): void {
   cli.out("");
   cli.out(`${r.attempts.length > 1 ? `try ${i + 1}: ` : ""}${a.worker} by ${r.policy}: ${a.reason}`);
-  const head = ["worker", "TTFT ms", "base", "wait", "fetch", "prefill", "interf.", "cached", "to do", "in flight"];
+  const head = [
+    "worker",
+    "TTFT ms",
+    "base",
+    "wait",
+    "fetch",
+    "prefill",
+    "interf.",
+    "others",
+    "cached",
+    "to do",
+    "in flight",
+  ];
   const rows = a.candidates.map((c) => {
     const { baseMs, waitMs, fetchMs, prefillMs, interferenceMs } = c.terms;
-    const ms = [c.ttftMs, baseMs, waitMs, fetchMs, prefillMs, interferenceMs].map((n) => n.toFixed(1));
+    const ms = [c.ttftMs, baseMs, waitMs, fetchMs, prefillMs, interferenceMs, c.othersMs].map((n) => n.toFixed(1));
     const name = `${c.worker === a.worker ? "* " : "  "}${c.worker}`;
     return [name, ...ms, String(c.cachedTokens), String(c.uncachedTokens), String(c.inFlight)];
   });
@@ -79,11 +91,20 @@ function printOutcome({ outcome, attempts }: DecisionRecord, cli: Pick<CliContex
   const predicted = attempts.at(-1)?.predictedCachedTokens;
   const reported = outcome.cachedTokens ?? "not reported";
   cli.out(`cached tokens: predicted ${predicted ?? "-"}, engine ${reported} of ${outcome.promptTokens ?? "?"}`);
+  const verdict = outcome.prediction;
+  if (verdict !== undefined && verdict.result !== "exact")
+    cli.out(`  ${PREDICTIONS[verdict.result]}: ${verdict.reason}`);
   const last = attempts.at(-1);
   const guess = last?.candidates.find((c) => c.worker === last.worker)?.ttftMs;
   if (outcome.ttftMs !== undefined)
     cli.out(`TTFT: predicted ${guess?.toFixed(1) ?? "-"} ms, seen ${outcome.ttftMs.toFixed(1)} ms`);
 }
+
+const PREDICTIONS = {
+  in_flight: "an event was still on its way",
+  estimated: "an estimate",
+  unexplained: "not explained",
+} as const;
 
 /** Columns padded to their widest cell; the first to the left, figures to the right. */
 function table(rows: readonly (readonly string[])[]): string[] {

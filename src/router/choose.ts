@@ -1,12 +1,14 @@
 import type { Clock } from "../core/clock.ts";
 import { CgnError } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
+import type { Tier } from "../core/kv-event.ts";
 import type { WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import type { Decision, Policy, WorkerSnapshot } from "../routing/decision.ts";
 import type { Learning } from "../routing/learning.ts";
 import { Booking, type LoadBook } from "../routing/load.ts";
 import { textHash } from "../routing/rendezvous.ts";
+import { workerSnapshot } from "../routing/snapshot.ts";
 import type { ModelGroup } from "./fleet.ts";
 import type { Prompt } from "./render.ts";
 
@@ -20,9 +22,11 @@ export interface Choice {
   /** Tokens of the whole prompt; an estimate unless `exact`. */
   readonly promptTokens: number;
   readonly exact: boolean;
-  /** What was there before this request, for calibration. */
+  /** What was still to be computed there before this request, for calibration. */
   readonly queuedTokens: number;
   readonly streams: number;
+  /** Where its cached tokens were believed to lie. */
+  readonly tier: Tier;
 }
 
 export interface Chooser {
@@ -75,12 +79,13 @@ export function chooseAndBook(
   return {
     worker: workers[decision.index]!,
     decision,
-    booking: new Booking(c.loads.of(chosen.id), chosen.uncachedTokens, nowMs),
+    booking: new Booking(c.loads.of(chosen.id), chosen.uncachedTokens, c.clock),
     predictedTokens: chosen.cachedTokens,
     promptTokens,
     exact: facts.exact,
     queuedTokens: chosen.queuedTokens,
     streams: chosen.streams,
+    tier: chosen.tier,
   };
 }
 
@@ -120,22 +125,19 @@ function snapshot(
   promptTokens: number,
   nowMs: number,
 ): WorkerSnapshot {
-  const load = c.loads.of(worker.id);
   let found: WorkerMatch | undefined;
   for (const m of matches) if (m.worker === worker.id) found = m;
   // A prompt's last token is always computed: no more than the rest can come from the cache.
   const limit = exactTokens === undefined ? Number.POSITIVE_INFINITY : Math.max(0, exactTokens - 1);
-  const cachedTokens = Math.min(found?.tokens ?? 0, limit);
-  return {
+  return workerSnapshot({
     id: worker.id,
-    inFlight: load.inFlight,
-    queuedTokens: load.queuedTokens,
-    streams: load.streams,
-    cachedTokens,
-    uncachedTokens: Math.max(0, promptTokens - cachedTokens),
-    tier: found?.tier ?? "device",
+    load: c.loads.of(worker.id),
+    others: [],
     rates: c.learning.rates(worker.id, model),
-    placedTokens: load.placed(nowMs),
-    ...(c.perReplica === undefined ? {} : { capacity: c.perReplica }),
-  };
+    promptTokens,
+    cachedTokens: Math.min(found?.tokens ?? 0, limit),
+    tier: found?.tier ?? "device",
+    nowMs,
+    capacity: c.perReplica,
+  });
 }

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { blendRates, Calibration, TokenRatio } from "./calibration.ts";
+import { Calibration, TokenRatio } from "./calibration.ts";
 
 /** Small deterministic noise in [-1, 1]. */
 function noise(i: number): number {
@@ -83,16 +83,6 @@ describe("Calibration", () => {
           expect(figure).toBeGreaterThanOrEqual(0);
         }
       }),
-    );
-  });
-});
-
-describe("blendRates()", () => {
-  it("draws a worker with few observations to its model's rates", () => {
-    const own = learn(2, () => 500).rates();
-    const together = learn(100, (work) => 20 + 0.3 * work).rates();
-    expect(Math.abs(blendRates(own, together).baseMs - together.baseMs)).toBeLessThan(
-      Math.abs(own.baseMs - together.baseMs) / 2,
     );
   });
 });

@@ -4,7 +4,7 @@ import type { Rates } from "./decision.ts";
 export interface TtftObservation {
   /** Prompt tokens that were computed for it (after the fact where the engine said so). */
   readonly uncachedTokens: number;
-  /** Tokens that waited before it when it was sent. */
+  /** Tokens that were still to be computed before it when it was sent (`tokensAhead()`). */
   readonly queuedTokens: number;
   /** Decodes running then. */
   readonly streams: number;
@@ -31,7 +31,7 @@ const TOKEN_UNIT = 1000;
 const PRIOR_WEIGHT = PRIOR_SPREAD.map((spread) => (NOISE_MS / spread) ** 2);
 
 /**
- * Rates of one worker: weighted least squares of TTFT over (1, thousands of tokens to compute before the first token, running
+ * Rates of one model's workers: weighted least squares of TTFT over (1, thousands of tokens to compute before the first token, running
  * decodes), with forgetting, a prior, and Huber weights against stragglers. Constant memory, about 100 flops an observation.
  *
  * It keeps the sums of the normal equations and solves them, rather than the inverse: updated in place for thousands of requests
@@ -136,23 +136,4 @@ export class TokenRatio {
   tokens(bytes: number): number {
     return bytes <= 0 ? 0 : Math.max(1, Math.round(bytes / this.bytesPerToken()));
   }
-}
-
-/** So many observations of its own weigh as much as what all workers of the model have shown together. */
-const BLEND_OBSERVATIONS = 10;
-
-/**
- * A worker's own rates, drawn to those of its model's workers together while it has few observations. Two first requests,
- * one of them slow for reasons of its own, must not make two equal engines look different.
- */
-export function blendRates(own: Rates, together: Rates): Rates {
-  const share = own.observations / (own.observations + BLEND_OBSERVATIONS);
-  const mix = (a: number, b: number): number => a * share + b * (1 - share);
-  return {
-    baseMs: mix(own.baseMs, together.baseMs),
-    perTokenMs: mix(own.perTokenMs, together.perTokenMs),
-    perStreamMs: mix(own.perStreamMs, together.perStreamMs),
-    errorMs: mix(own.errorMs, together.errorMs),
-    observations: own.observations,
-  };
 }

@@ -9,11 +9,12 @@ export const TIER_WORTH: Readonly<Record<Tier, number>> = { device: 1, host: 0.7
 
 /** Predict a request's TTFT on one worker, term by term. */
 export function costTerms(w: WorkerSnapshot): CostTerms {
-  const { rates } = w;
+  const { rates, tier } = w;
+  const fetchMs = rates.fetchMs?.[tier] ?? (1 - TIER_WORTH[tier]) * rates.perTokenMs;
   return {
     baseMs: rates.baseMs,
     waitMs: w.queuedTokens * rates.perTokenMs,
-    fetchMs: w.cachedTokens * (1 - TIER_WORTH[w.tier]) * rates.perTokenMs,
+    fetchMs: w.cachedTokens === 0 ? 0 : w.cachedTokens * fetchMs,
     prefillMs: w.uncachedTokens * rates.perTokenMs,
     interferenceMs: w.streams * rates.perStreamMs,
   };
@@ -27,11 +28,27 @@ export function sumTerms(t: CostTerms): number {
 export function candidate(w: WorkerSnapshot, score?: number): Candidate {
   const terms = costTerms(w);
   const ttftMs = sumTerms(terms);
+  return candidateOf(w, terms, ttftMs, 0, score ?? ttftMs);
+}
+
+/**
+ * A worker as a candidate for `ttft`: its score is the predicted TTFT and what those who come after lose.
+ * @param followers how many are expected to wait for this prompt to be computed
+ */
+export function pricedCandidate(w: WorkerSnapshot, followers: number): Candidate {
+  const terms = costTerms(w);
+  const ttftMs = sumTerms(terms);
+  const othersMs = followers * (terms.prefillMs + terms.fetchMs);
+  return candidateOf(w, terms, ttftMs, othersMs, ttftMs + othersMs);
+}
+
+function candidateOf(w: WorkerSnapshot, terms: CostTerms, ttftMs: number, othersMs: number, score: number): Candidate {
   return {
     worker: w.id,
-    score: score ?? ttftMs,
+    score,
     ttftMs,
     terms,
+    othersMs,
     cachedTokens: w.cachedTokens,
     uncachedTokens: w.uncachedTokens,
     inFlight: w.inFlight,

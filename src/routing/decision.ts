@@ -21,14 +21,16 @@ export interface Rates {
   /** Standard error of the predicted mean for a typical request; large while there are few observations. */
   readonly errorMs: number;
   readonly observations: number;
+  /** What it takes to bring one cached token from a tier; absent: `TIER_WORTH` says how much of computing it. */
+  readonly fetchMs?: Readonly<Partial<Record<Tier, number>>>;
 }
 
 /** One ready worker at the moment of the choice. */
 export interface WorkerSnapshot {
   readonly id: WorkerId;
-  /** Requests that this router has sent there and that are not over. */
+  /** Requests that were sent there and that are not over. */
   readonly inFlight: number;
-  /** Uncached prompt tokens of those that gave no first token yet. */
+  /** Prompt tokens that it still has to compute for requests sent there before (`tokensAhead()`). */
   readonly queuedTokens: number;
   /** Requests that are past their first token. */
   readonly streams: number;
@@ -64,6 +66,8 @@ export interface Candidate {
   /** Predicted TTFT in milliseconds. Also given by policies that do not choose by it. */
   readonly ttftMs: number;
   readonly terms: CostTerms;
+  /** What the time that this prompt takes there costs those who come after it; only `ttft` counts it. */
+  readonly othersMs: number;
   readonly cachedTokens: number;
   readonly uncachedTokens: number;
   readonly inFlight: number;

@@ -1,3 +1,4 @@
+import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 
 /** Half of what was placed on a worker this long ago no longer counts as being in its cache. */
@@ -8,16 +9,82 @@ export interface Leg {
   lost(reason: string): void;
 }
 
+/** What one router has on a worker, as far as it matters to a choice: its own, or what another router told. */
+export interface LoadView {
+  readonly inFlight: number;
+  /** Prompt tokens booked for requests that gave no first token yet. */
+  readonly queuedTokens: number;
+  /** Requests past their first token. */
+  readonly streams: number;
+  /** Tokens of the oldest of those that wait, and when it was booked (milliseconds of this process's clock). */
+  readonly headTokens: number;
+  readonly headAtMs: number;
+  /** When a prompt was last done there. */
+  readonly doneAtMs: number;
+}
+
+/**
+ * Prompt tokens that a worker still has to compute before it comes to a new one. Engines take prompts in the order in which they come,
+ * so the oldest one is being worked on since it was sent, or since the one before it was done; what was done of it by now does not
+ * count. Without this a worker in midst of a long prompt looks as if it had not begun.
+ *
+ * @param views this router's, and what other routers told of theirs
+ */
+export function tokensAhead(views: readonly LoadView[], perTokenMs: number, nowMs: number): number {
+  let queued = 0;
+  let doneAtMs = Number.NEGATIVE_INFINITY;
+  let head: LoadView | undefined;
+  for (const view of views) {
+    doneAtMs = Math.max(doneAtMs, view.doneAtMs);
+    if (view.queuedTokens === 0) continue;
+    queued += view.queuedTokens;
+    if (head === undefined || view.headAtMs < head.headAtMs) head = view;
+  }
+  if (head === undefined) return 0;
+  const workedMs = Math.max(0, nowMs - Math.max(head.headAtMs, doneAtMs));
+  return queued - Math.min(head.headTokens, workedMs / perTokenMs);
+}
+
 /** What this router has on one worker. */
-export class WorkerLoad {
+export class WorkerLoad implements LoadView {
   inFlight = 0;
   queuedTokens = 0;
   streams = 0;
   /** Requests that it was ever given. */
   uses = 0;
+  doneAtMs = Number.NEGATIVE_INFINITY;
   readonly legs = new Set<Leg>();
+  /** In the order of booking. */
+  readonly #queue = new Set<Booking>();
   #placed = 0;
   #placedAtMs = 0;
+
+  get headTokens(): number {
+    return this.#head()?.tokens ?? 0;
+  }
+
+  get headAtMs(): number {
+    return this.#head()?.atMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  #head(): Booking | undefined {
+    return this.#queue.size === 0 ? undefined : this.#queue.values().next().value;
+  }
+
+  join(booking: Booking): void {
+    this.inFlight++;
+    this.uses++;
+    this.queuedTokens += booking.tokens;
+    this.place(booking.tokens, booking.atMs);
+    this.#queue.add(booking);
+  }
+
+  /** It waits no longer: its prompt is computed, or it is over. */
+  leaveQueue(booking: Booking, nowMs: number): void {
+    this.queuedTokens -= booking.tokens;
+    this.#queue.delete(booking);
+    this.doneAtMs = nowMs;
+  }
 
   /** Uncached tokens placed there, fading. */
   placed(nowMs: number): number {
@@ -37,30 +104,32 @@ export class WorkerLoad {
 
 /** A place on a worker, taken at the choice. Give it back with `release()`, once or more: only the first counts. */
 export class Booking {
+  /** Prompt tokens that the worker computes for it. */
+  readonly tokens: number;
+  readonly atMs: number;
   readonly #load: WorkerLoad;
-  readonly #tokens: number;
+  readonly #clock: Pick<Clock, "now">;
   #state: "queued" | "streaming" | "released" = "queued";
 
-  constructor(load: WorkerLoad, uncachedTokens: number, nowMs: number) {
+  constructor(load: WorkerLoad, uncachedTokens: number, clock: Pick<Clock, "now">) {
     this.#load = load;
-    this.#tokens = uncachedTokens;
-    load.inFlight++;
-    load.uses++;
-    load.queuedTokens += uncachedTokens;
-    load.place(uncachedTokens, nowMs);
+    this.#clock = clock;
+    this.tokens = uncachedTokens;
+    this.atMs = clock.now();
+    load.join(this);
   }
 
   /** Its prompt is computed: from queue to decode. */
   firstToken(): void {
     if (this.#state !== "queued") return;
     this.#state = "streaming";
-    this.#load.queuedTokens -= this.#tokens;
+    this.#load.leaveQueue(this, this.#clock.now());
     this.#load.streams++;
   }
 
   release(): void {
     if (this.#state === "released") return;
-    if (this.#state === "queued") this.#load.queuedTokens -= this.#tokens;
+    if (this.#state === "queued") this.#load.leaveQueue(this, this.#clock.now());
     else this.#load.streams--;
     this.#state = "released";
     this.#load.inFlight--;

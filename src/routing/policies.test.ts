@@ -78,6 +78,26 @@ describe("ttft", () => {
     expect(ttft().choose(request(), [worker("none"), host]).worker).toBe("host");
   });
 
+  it("choose() counts what a prompt's computing costs those behind it, when there are such", () => {
+    const score = (inFlight: number) => {
+      const d = ttft().choose(request(), [worker("a", { inFlight }), worker("b", { inFlight, cachedTokens: 700 })]);
+      return d.candidates.map(({ othersMs }) => othersMs);
+    };
+    expect(score(0)).toEqual([0, 0]);
+    expect(score(1)).toEqual([300, 90]);
+    // However long queues are, a hit counts at most thrice.
+    expect(score(50)).toEqual([600, 180]);
+  });
+
+  it("choose() waits a little for a cached prefix when all are busy, and not when nobody stands behind", () => {
+    const among = (inFlight: number) => [
+      worker("idle", { inFlight: 0 }),
+      worker("holder", { cachedTokens: 700, queuedTokens: 1250, inFlight }),
+    ];
+    expect(ttft().choose(request(), among(1)).worker).toBe("idle");
+    expect(ttft().choose(request(), among(2)).worker).toBe("holder");
+  });
+
   it("choose() gives each candidate's terms, which sum to its predicted TTFT", () => {
     const d = ttft().choose(request(), [worker("a", { streams: 3, queuedTokens: 10 }), worker("b")]);
     for (const c of d.candidates) {

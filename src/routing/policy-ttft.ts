@@ -1,4 +1,4 @@
-import { candidate, TIER_WORTH } from "./cost.ts";
+import { pricedCandidate, TIER_WORTH } from "./cost.ts";
 import type { Candidate, Decision, Policy, RequestFacts, WorkerSnapshot } from "./decision.ts";
 import { rendezvousWeight } from "./rendezvous.ts";
 
@@ -11,8 +11,11 @@ const SPREAD_SHARE = 0.1;
 /** Caches whose recent load differs by less than this share count as equally full. */
 const FULLNESS_SHARE = 0.1;
 
+/** However many wait: beyond this, hits would count for so much that one worker's queue grows while others are free. */
+const MAX_FOLLOWERS = 2;
+
 /**
- * The default: least predicted time to first token. Near ties go to the worker whose cache is emptiest, then to the
+ * The default: least predicted time to first token, its own and (`othersMs`) that of those who come after. Near ties go to the worker whose cache is emptiest, then to the
  * prefix's own home (rendezvous hash), so that cold prefixes spread and each finds its place again.
  */
 export function createTtftPolicy(): Policy {
@@ -22,13 +25,25 @@ export function createTtftPolicy(): Policy {
 function choose(request: RequestFacts, workers: readonly WorkerSnapshot[]): Decision {
   if (workers.length === 0) throw new RangeError("ttft: choose() needs at least one worker");
   const candidates: Candidate[] = new Array(workers.length);
+  const followers = expectedFollowers(workers);
   let best = 0;
   for (let i = 0; i < workers.length; i++) {
-    candidates[i] = candidate(workers[i]!);
+    candidates[i] = pricedCandidate(workers[i]!, followers);
     if (candidates[i]!.score < candidates[best]!.score) best = i;
   }
   const index = breakTies(request, workers, candidates, best);
   return { policy: "ttft", index, worker: workers[index]!.id, candidates, reason: explain(candidates, best, index) };
+}
+
+/**
+ * How many will wait for what is computed now: as many as wait at a worker at this moment, on average. Time in which a worker computes
+ * is lost to all who stand behind, so when queues are long a cached prefix saves more than this request's own time, and when
+ * all are idle only its own. The same for all workers: a queue of one's own is in `waitMs` already.
+ */
+function expectedFollowers(workers: readonly WorkerSnapshot[]): number {
+  let waiting = 0;
+  for (const { inFlight, streams } of workers) waiting += inFlight - streams;
+  return Math.min(MAX_FOLLOWERS, Math.max(0, waiting) / workers.length);
 }
 
 function breakTies(
@@ -89,5 +104,6 @@ function explain(cs: readonly Candidate[], best: number, index: number): string 
     return `near tie (${lost} ms above the least): its cache is emptier or it is this prefix's home`;
   }
   const cached = won.cachedTokens > 0 ? `, ${won.cachedTokens} tokens cached` : "";
-  return `least predicted TTFT: ${won.score.toFixed(1)} ms${cached}`;
+  const others = won.othersMs < 0.05 ? "" : ` and ${won.othersMs.toFixed(1)} ms for those behind`;
+  return `least predicted TTFT: ${won.ttftMs.toFixed(1)} ms${others}${cached}`;
 }

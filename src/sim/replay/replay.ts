@@ -246,7 +246,7 @@ export class Replay {
       return;
     }
     // Too short to be worth two engines: the decode side computes it.
-    job.router.gaveUp(at, choice, false);
+    job.router.gaveUp(at, choice);
     const other = this.#choose(at, job, this.#decodes);
     if (other !== undefined) this.#submit(at, job, other, "whole");
   }
@@ -261,7 +261,7 @@ export class Replay {
     const choice = job.router.choose(at, job.request, among);
     const slo = this.#options.admission.ttftSloMs;
     if (choice !== undefined && (slo === undefined || choice.ttftMs <= slo)) return choice;
-    if (choice !== undefined) job.router.gaveUp(at, choice, false);
+    if (choice !== undefined) job.router.gaveUp(at, choice);
     job.choice = undefined;
     this.#reject(job);
     this.#over(at, job);
@@ -285,7 +285,7 @@ export class Replay {
     } catch (e) {
       // Longer than the engine's whole cache: the engine's own word to the client.
       if (!(e instanceof RangeError)) throw e;
-      job.router.gaveUp(at, choice, false);
+      job.router.gaveUp(at, choice);
       this.#reject(job);
       this.#over(at, job);
       return;
@@ -341,7 +341,7 @@ export class Replay {
     for (const router of this.#routers) router.lost(index);
     for (const job of [...this.#jobs.values()]) {
       if (job.choice?.engine !== index) continue;
-      job.router.gaveUp(at, job.choice, job.legFirstAt !== undefined);
+      job.router.gaveUp(at, job.choice);
       job.tried.add(index);
       if (job.legFirstAt !== undefined || job.leg === "decode") {
         this.measures.failed++;

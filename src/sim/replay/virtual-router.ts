@@ -2,6 +2,7 @@ import { type WorkerId, workerId } from "../../core/ids.ts";
 import type { Policy, WorkerSnapshot } from "../../routing/decision.ts";
 import { Learning } from "../../routing/learning.ts";
 import { Booking, LoadBook } from "../../routing/load.ts";
+import { workerSnapshot } from "../../routing/snapshot.ts";
 import type { Knowledge } from "./known-blocks.ts";
 import type { RemoteLoads } from "./remote-loads.ts";
 import type { LiveNames } from "./replay-options.ts";
@@ -52,6 +53,8 @@ export class VirtualRouter {
   readonly #ids: readonly WorkerId[];
   readonly #loads = new LoadBook();
   readonly #learning = new Learning();
+  /** Time as it was last told. */
+  readonly #clock = { at: 0, now: () => this.#clock.at };
 
   constructor(options: VirtualRouterOptions) {
     this.#options = options;
@@ -61,6 +64,7 @@ export class VirtualRouter {
   /** Choose among engines and book the place. Undefined: there are none. */
   choose(now: number, request: TraceRequest, among: readonly number[]): VirtualChoice | undefined {
     const { policy, knowledge } = this.#options;
+    this.#clock.at = now;
     const free = this.#underCap(among);
     if (free.length === 0) return undefined;
     const depth = knowledge.match(now, request.blocks);
@@ -74,10 +78,11 @@ export class VirtualRouter {
     const decision = policy.choose(facts, snapshots);
     const chosen = snapshots[decision.index]!;
     const engine = free[decision.index]!;
-    this.#options.remote?.booked(now, engine, chosen.uncachedTokens);
+    const booking = new Booking(this.#loads.of(chosen.id), chosen.uncachedTokens, this.#clock);
+    this.#options.remote?.booked(now, engine, booking.tokens, booking);
     return {
       engine,
-      booking: new Booking(this.#loads.of(chosen.id), chosen.uncachedTokens, now),
+      booking,
       ttftMs: decision.candidates[decision.index]!.ttftMs,
       cachedBlocks: depth[engine]!,
       cachedTokens: chosen.cachedTokens,
@@ -93,8 +98,9 @@ export class VirtualRouter {
 
   /** The leg's prompt is computed. */
   firstToken(now: number, choice: VirtualChoice): void {
+    this.#clock.at = now;
     choice.booking.firstToken();
-    this.#options.remote?.firstToken(now, choice.engine, choice.uncachedTokens);
+    this.#options.remote?.firstToken(now, choice.engine, choice.booking);
   }
 
   /** The leg is over; learn from it what it took and what was cached. */
@@ -105,8 +111,7 @@ export class VirtualRouter {
     seen: { readonly ttftMs: number; readonly cachedTokens: number },
   ): void {
     const { engine } = choice;
-    choice.booking.release();
-    this.#options.remote?.ended(now, engine, choice.uncachedTokens, true);
+    this.#release(now, choice);
     this.#learning.observe(this.#ids[engine]!, MODEL, {
       uncachedTokens: Math.max(0, request.promptTokens - seen.cachedTokens),
       queuedTokens: choice.queuedTokens,
@@ -119,9 +124,14 @@ export class VirtualRouter {
   }
 
   /** The leg came to nothing. */
-  gaveUp(now: number, choice: VirtualChoice, hadFirstToken: boolean): void {
-    choice.booking.release();
-    this.#options.remote?.ended(now, choice.engine, choice.uncachedTokens, hadFirstToken);
+  gaveUp(now: number, choice: VirtualChoice): void {
+    this.#release(now, choice);
+  }
+
+  #release(now: number, { booking, engine }: VirtualChoice): void {
+    this.#clock.at = now;
+    booking.release();
+    this.#options.remote?.ended(now, engine, booking);
   }
 
   /** An engine's process is gone, and its cache with it. */
@@ -140,23 +150,20 @@ export class VirtualRouter {
   #snapshot(now: number, engine: number, { promptTokens, blocks }: TraceRequest, depth: number): WorkerSnapshot {
     const { blockTokens, perEngine, remote, onDevice } = this.#options;
     const id = this.#ids[engine]!;
-    const load = this.#loads.of(id);
-    const others = remote?.of(now, engine);
     // A prompt's last token is always computed.
     const cachedTokens = Math.min(depth * blockTokens, promptTokens - 1);
     const fetches = depth > 0 && onDevice !== undefined && onDevice(engine, blocks, depth) < depth;
-    return {
+    return workerSnapshot({
       id,
-      inFlight: load.inFlight + (others?.inFlight ?? 0),
-      queuedTokens: load.queuedTokens + (others?.queuedTokens ?? 0),
-      streams: load.streams + (others?.streams ?? 0),
-      cachedTokens,
-      uncachedTokens: promptTokens - cachedTokens,
-      tier: fetches ? "host" : "device",
+      load: this.#loads.of(id),
+      others: remote === undefined ? [] : [remote.of(now, engine)],
       rates: this.#learning.rates(id, MODEL),
-      placedTokens: load.placed(now),
-      ...(perEngine === undefined ? {} : { capacity: perEngine }),
-    };
+      promptTokens,
+      cachedTokens,
+      tier: fetches ? "host" : "device",
+      nowMs: now,
+      capacity: perEngine,
+    });
   }
 
   /** The live router hashes a prompt's first bytes; a block's key names it with all before it. */
