@@ -18,8 +18,9 @@ import { type ChatTurn, createRandomChats } from "./random-chats.ts";
 
 /**
  * Is what the router predicts what a real vLLM then reports? `cgn up` starts vLLM on a CPU with a small cache; random
- * shared-prefix chats go through the router; each decision's prediction is compared with the engine's figure. A capture is
- * made beside it, by which every miss must be explained by an event that was still on its way.
+ * shared-prefix chats go through the router; each decision's prediction is compared with the engine's figure. Every miss must be
+ * explained by the router itself (`cgn explain`): by an event that was still on its way. A capture is made beside it, whose
+ * own replay says the same of most of them.
  */
 export interface LivePredictionOptions {
   /** The `vllm` program. */
@@ -42,12 +43,17 @@ export interface LivePredictionOptions {
 export interface LivePrediction {
   readonly requests: number;
   readonly exact: number;
+  /** By an event that came after the request was sent, as the router says. */
   readonly explained: number;
   readonly missed: readonly {
     readonly id: string;
     readonly predicted: number;
     readonly reported: number;
+    /** The router's verdict and its reason. */
+    readonly verdict: string;
     readonly why: string;
+    /** What a replay of the capture says: its clock is another, so it may say nothing. */
+    readonly capture: string;
   }[];
   readonly predictedTokens: number;
   readonly reportedTokens: number;
@@ -165,7 +171,8 @@ async function chat(options: LivePredictionOptions, engine: string, router: stri
     }
   };
   await Promise.all(Array.from({ length: options.concurrency }, one));
-  await sleep(1_500);
+  // The last predictions are judged by then.
+  await sleep(4_000);
   await capture.close();
   return ids;
 }
@@ -184,7 +191,10 @@ interface Decision {
   readonly id: string;
   readonly promptBytes?: number;
   readonly attempts: readonly { readonly predictedCachedTokens: number }[];
-  readonly outcome?: { readonly cachedTokens?: number };
+  readonly outcome?: {
+    readonly cachedTokens?: number;
+    readonly prediction?: { readonly result: string; readonly reason: string };
+  };
 }
 
 async function compare(
@@ -199,19 +209,20 @@ async function compare(
   const judged = decisions.filter((decision) => asked.has(decision.id));
   const missed = judged.flatMap(({ id, attempts, outcome }) => {
     const [predicted = 0, reported = -1] = [attempts.at(-1)?.predictedCachedTokens, outcome?.cachedTokens];
-    return predicted === reported ? [] : [{ id, predicted, reported }];
+    const { result: verdict = "not judged", reason: why = "" } = outcome?.prediction ?? {};
+    return predicted === reported ? [] : [{ id, predicted, reported, verdict, why }];
   });
   const causes = await causesOf(options, capture);
   const said = missed.map((miss) => ({
     ...miss,
-    why: causes.get(`${miss.predicted}/${miss.reported}`)?.shift() ?? "unexplained",
+    capture: causes.get(`${miss.predicted}/${miss.reported}`)?.shift() ?? "",
   }));
   const sum = (of: (decision: Decision) => number) => judged.reduce((total, decision) => total + of(decision), 0);
   const metrics = await (await fetch(`${admin}/metrics`)).text();
   return {
     requests: judged.length,
     exact: judged.length - missed.length,
-    explained: said.filter((miss) => miss.why !== "unexplained").length,
+    explained: said.filter((miss) => miss.verdict === "in_flight").length,
     missed: said,
     predictedTokens: sum(({ attempts }) => attempts.at(-1)?.predictedCachedTokens ?? 0),
     reportedTokens: sum(({ outcome }) => outcome?.cachedTokens ?? 0),

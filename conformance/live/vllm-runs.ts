@@ -255,7 +255,9 @@ async function runPrediction(places: Places): Promise<string> {
   const unexplained = seen.requests - seen.exact - seen.explained;
   if (unexplained > 0)
     throw new Error(`${said}, ${unexplained} unexplained: ${JSON.stringify(seen.missed.slice(0, 3))}`);
-  return said;
+  const least = Math.ceil(0.99 * seen.requests);
+  if (seen.exact < least) throw new Error(`${said}; at least ${least} must be exact`);
+  return `${said}${seen.missed.map(({ predicted, reported, why }) => `; ${predicted} predicted, ${reported} reported: ${why}`).join("")}`;
 }
 
 /** vLLM on a CPU. Each takes one to four minutes on two cores. */

@@ -27,8 +27,12 @@ describe("trustLines", () => {
   });
 
   it("exactness() tells the last ten minutes", () => {
-    const window = { seconds: 600, requests: 20, exact: 19, predictedTokens: 1, reportedTokens: 1 };
-    expect(exactness({ ...SOURCE, truth: [window] })).toBe("19 of 20");
+    const tokens = { predictedTokens: 1, reportedTokens: 1 };
+    const window = { seconds: 600, requests: 20, exact: 20, inFlight: 0, unexplained: 0, ...tokens };
+    expect(exactness({ ...SOURCE, truth: [window] })).toBe("20 of 20");
+    const late = { ...window, exact: 16, inFlight: 3 };
+    expect(exactness({ ...SOURCE, truth: [late] })).toBe("16 of 20, 3 in flight");
+    expect(exactness({ ...SOURCE, truth: [{ ...late, unexplained: 1 }] })).toBe("16 of 20, 3 in flight, 1 unexplained");
     expect(exactness(SOURCE)).toBe("-");
   });
 });

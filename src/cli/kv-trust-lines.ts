@@ -1,10 +1,15 @@
 import type { KvSourceStatus } from "../core/kv-status.ts";
 
-/** How good the predictions for a worker were lately, in a few characters: exact of all requests in the last ten minutes. */
+/**
+ * How good the predictions for a worker were lately, in a few characters: exact of all requests in the last ten minutes, those
+ * that an event explains which was still on its way, and those that nothing explains.
+ */
 export function exactness({ truth = [] }: KvSourceStatus): string {
   const window = truth.find(({ seconds }) => seconds === 600);
   if (window === undefined || window.requests === 0) return "-";
-  return `${window.exact} of ${window.requests}`;
+  const { exact, requests, inFlight, unexplained } = window;
+  const late = inFlight === 0 ? "" : `, ${inFlight} in flight`;
+  return `${exact} of ${requests}${late}${unexplained === 0 ? "" : `, ${unexplained} unexplained`}`;
 }
 
 /** What is to be said below the table: alarms with their remedies, and why generated tokens are not checked. */

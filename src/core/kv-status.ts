@@ -59,6 +59,9 @@ export interface KvTruthWindow {
   /** With a reported figure. */
   readonly requests: number;
   readonly exact: number;
+  /** Not exact, and explained by an event that came after the request was sent; or by nothing. The rest is not judged yet. */
+  readonly inFlight: number;
+  readonly unexplained: number;
   readonly predictedTokens: number;
   readonly reportedTokens: number;
 }

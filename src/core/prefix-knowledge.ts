@@ -41,6 +41,17 @@ export interface Outcome {
   readonly predictedTokens: number;
 }
 
+/** What became of a prediction once the engine said how many tokens were cached. */
+export interface PredictionVerdict {
+  /**
+   * `in_flight`: what was predicted was right by the events known when the request was sent; an event that came later shows
+   * what the engine said. `estimated`: the engine publishes no events, what it keeps is inferred.
+   */
+  readonly result: "exact" | "in_flight" | "estimated" | "unexplained";
+  /** Which event it was and when it came, or why nothing explains it; "" when exact. */
+  readonly reason: string;
+}
+
 /**
  * What the router asks and tells kvcached. In one process the answer of `match` is immediate; over the network it is a
  * promise. It never rejects for lack of knowledge: an empty list is an answer.
@@ -51,7 +62,11 @@ export interface PrefixKnowledge {
   sent(worker: WorkerId, query: MatchQuery): void;
   /** Nothing came of a request that was told by `sent`: it failed, or was refused. What was believed before it holds again. */
   unsent?(worker: WorkerId, query: MatchQuery): void;
-  observe(outcome: Outcome): void;
+  /**
+   * @param judged - called once, some seconds later at most, with what became of the prediction; not at all where there was
+   * no figure to compare with, or the worker is not known
+   */
+  observe(outcome: Outcome, judged?: (verdict: PredictionVerdict) => void): void;
 }
 
 /** The root of the index for an adapter and a salt: prompts under different roots never match. Both "" for the base. */

@@ -2,7 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import type { KvEventBatch } from "../core/kv-event.ts";
 import type { KvSourceStatus } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
-import type { Outcome } from "../core/prefix-knowledge.ts";
+import type { Outcome, PredictionVerdict } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import { findEngine } from "../engines/registry.ts";
 import { type Applied, applyEvents } from "../kvindex/apply-events.ts";
@@ -10,11 +10,12 @@ import { EventShape, type SavedShape } from "../kvindex/event-shape.ts";
 import type { WorkerSlot } from "../kvindex/prefix-index.ts";
 import type { Vocabulary } from "../prompt/vocabulary.ts";
 import type { KnownBy } from "../wire/kv-delta.ts";
-import type { AppliedIndex } from "./applied-index.ts";
+import type { AppliedChange, AppliedIndex } from "./applied-index.ts";
 import { createHistorySource, type Held, type HistorySource } from "./history-source.ts";
 import { encodeHistory } from "./history-state.ts";
 import type { ParityFinding } from "./parity-probe.ts";
-import { createSentClocks } from "./sent-clocks.ts";
+import { judgeEstimate, PredictionJudge, type SentMark } from "./prediction-judge.ts";
+import { createSentMarks } from "./sent-marks.ts";
 import { createSlotSource } from "./slot-source.ts";
 import type { ResumePoint, SourcePolicy, SourceState } from "./source-state.ts";
 import type { ModelText, Vocabularies } from "./vocabularies.ts";
@@ -29,6 +30,8 @@ export interface FollowDeps {
   readonly policy?: SourcePolicy;
   /** Asked once the vocabulary is there; the finding is shown in `Sources`. */
   parity(worker: WorkerInfo, text: ModelText): Promise<ParityFinding>;
+  /** What may be kept of each worker's changes, in bytes. */
+  journalBytes(): number;
   /** Something to be seen changed. */
   changed(): void;
   /** For metrics: a batch was taken in. */
@@ -69,7 +72,8 @@ export class FollowedWorker {
   readonly historyEntries: number;
   readonly #d: FollowDeps;
   readonly #log: Log;
-  readonly #sent = createSentClocks();
+  readonly #sent = createSentMarks<SentMark>();
+  readonly #judge: PredictionJudge;
   readonly #shape: EventShape;
   #history: HistorySource | undefined;
   #zmq: ZmqSource | undefined;
@@ -97,6 +101,12 @@ export class FollowedWorker {
     this.#shape = new EventShape(info.blockTokens);
     this.historyEntries = info.kv.type === "history" ? info.kv.entries : FALLBACK_ENTRIES;
     this.slot = deps.index.addWorker(info.id, { historyEntries: this.historyEntries });
+    const { clock, index } = deps;
+    const maxBytes = () => deps.journalBytes();
+    this.#judge = new PredictionJudge({
+      ...{ index: index.index, slot: this.slot, clock, maxBytes },
+      blockTokens: info.blockTokens,
+    });
     if (info.kv.type === "history") {
       const { slots } = info.kv;
       this.#history = slots === undefined ? createHistorySource(deps.index, this.slot) : createSlotSource(slots);
@@ -128,9 +138,9 @@ export class FollowedWorker {
     return this.#vocabulary;
   }
 
-  /** A request goes to this worker. */
-  sent(root: string, prompt: Uint8Array): void {
-    this.#sent.note(root, prompt, this.#d.index.index.clock);
+  /** A request goes to this worker. `elsewhere`: another process chose it, by its copy of the index. */
+  sent(root: string, prompt: Uint8Array, elsewhere = false): void {
+    this.#sent.note(root, prompt, this.#judge.sent({ elsewhere, unproved: this.knownBy === "unproved" }));
     this.#history?.sent(root, prompt);
   }
 
@@ -156,12 +166,20 @@ export class FollowedWorker {
     return (kv.type === "history" ? kv.minTokens : undefined) ?? 1;
   }
 
-  /** A request came back: the truth meter, corrections, and history. */
-  observe(outcome: Outcome): void {
+  /** What it holds has changed. */
+  heard(change: AppliedChange): void {
+    this.#judge.heard(change);
+  }
+
+  /** A request came back: the truth meter, corrections, and history. `judged` is called once where a figure was reported. */
+  observe(outcome: Outcome, judged: (verdict: PredictionVerdict) => void = () => {}): void {
     // What an earlier process said of its cache is void.
     if (outcome.epoch !== this.info.epoch) return;
     const { root, prompt, cachedTokens, predictedTokens } = outcome;
-    const since = this.#sent.take(root, prompt);
+    const mark = this.#sent.take(root, prompt);
+    const since = mark?.clock;
+    if (this.#history === undefined) this.#judge.judge(outcome, mark, this.alignTokens, judged);
+    else judgeEstimate(outcome, judged);
     if (cachedTokens !== undefined) {
       this.#counts.predicted += predictedTokens;
       this.#counts.reported += cachedTokens;
@@ -237,6 +255,7 @@ export class FollowedWorker {
     this.#closed = true;
     this.#settle(false, "the worker is gone");
     this.#zmq?.close();
+    this.#judge.close();
     this.#d.index.dropWorker(this.slot);
   }
 

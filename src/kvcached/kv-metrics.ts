@@ -1,6 +1,7 @@
 import type { WorkerId } from "../core/ids.ts";
 import type { KvEventBatch } from "../core/kv-event.ts";
 import type { KvSourceStatus } from "../core/kv-status.ts";
+import type { PredictionVerdict } from "../core/prefix-knowledge.ts";
 import type { IndexStats } from "../kvindex/prefix-index.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 
@@ -9,6 +10,8 @@ export interface KvMetrics {
   /** One look-up took so many milliseconds. */
   lookup(ms: number): void;
   events(worker: WorkerId, batch: KvEventBatch): void;
+  /** A prediction was compared with what the engine reported. */
+  judged(worker: WorkerId, result: PredictionVerdict["result"]): void;
   forget(worker: WorkerId): void;
   close(): void;
 }
@@ -62,6 +65,7 @@ export function exportKvMetrics(
     events(worker, batch) {
       for (const event of batch.events) metrics.counter("cgn_kvcached_events_total", worker, event.type).inc();
     },
+    judged: (worker, result) => metrics.counter("cgn_kvcached_predictions_total", worker, result).inc(),
     forget(worker) {
       metrics.forget("worker", worker, "cgn_kvcached_");
       for (const field of Object.keys(SOURCE_COUNTERS)) shown.delete(`${worker}/${field}`);

@@ -1,10 +1,11 @@
 import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
-import type { MatchQuery, WorkerMatch } from "../core/prefix-knowledge.ts";
+import type { MatchQuery, PredictionVerdict, WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { PrefixIndex, PrefixMatch } from "../kvindex/prefix-index.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
 import type { KvDelta, WatchedWorker } from "../wire/kv-delta.ts";
 import type { KvNote } from "../wire/kv-note.ts";
+import { journalBytes } from "./change-journal.ts";
 import { matchWorkers } from "./match-workers.ts";
 import { MirroredWorker } from "./mirrored-worker.ts";
 import { VersionMarks } from "./version-marks.ts";
@@ -34,6 +35,7 @@ export class MirrorCopy {
   readonly #marks = new VersionMarks();
   readonly #inherited = new Set<WorkerId>();
   readonly #found: PrefixMatch[] = [];
+  readonly #journalBytes = () => journalBytes(this.workers.size);
 
   constructor(options: MirrorCopyOptions) {
     this.#o = options;
@@ -44,7 +46,7 @@ export class MirrorCopy {
   add(watched: WatchedWorker): void {
     const { id } = watched.info;
     this.#drop(id);
-    const worker = new MirroredWorker(watched, this.index, this.#o.ownNotes());
+    const worker = new MirroredWorker(watched, this.index, this.#o.ownNotes(), this.#o.clock, this.#journalBytes);
     this.workers.set(id, worker);
     const older = this.#o.older?.workers.get(id);
     if (older !== undefined && worker.inherit(older, this.#o.older!.index)) this.#inherited.add(id);
@@ -70,15 +72,20 @@ export class MirrorCopy {
     this.#marks.note(version, this.index.clock, this.#o.clock.now());
   }
 
+  /** It is not used any more. */
+  close(): void {
+    for (const worker of this.workers.values()) worker.close();
+  }
+
   match(query: MatchQuery): WorkerMatch[] {
     return matchWorkers(query, this.workers, this.index.match(query.root, query.prompt, this.#found));
   }
 
   /** Something that this process did: it counts at once. */
-  hear(note: KvNote): void {
+  hear(note: KvNote, judged?: (verdict: PredictionVerdict) => void): void {
     const worker = this.workers.get(note.worker);
     if (worker === undefined) return;
-    if (note.type === "observed") worker.observe(note.outcome);
+    if (note.type === "observed") worker.observe(note.outcome, judged);
     else worker[note.type](note.query.root, note.query.prompt);
   }
 
@@ -94,12 +101,15 @@ export class MirrorCopy {
     switch (delta.type) {
       case "stored":
         index.store(worker.slot, delta.blocks);
+        worker.heard(delta);
         break;
       case "removed":
         index.remove(worker.slot, delta.names, delta.tier);
+        worker.heard(delta);
         break;
       case "counted":
         index.setCounted(worker.slot, delta.names, delta.counted);
+        worker.heard(delta);
         break;
       case "corrected":
         index.correct(worker.slot, delta.root, delta.prompt, delta.tokens, this.#marks.at(delta.since));
@@ -130,6 +140,7 @@ export class MirrorCopy {
   #drop(id: WorkerId): void {
     const worker = this.workers.get(id);
     if (worker === undefined) return;
+    worker.close();
     this.index.dropWorker(worker.slot);
     this.workers.delete(id);
   }

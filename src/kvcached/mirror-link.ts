@@ -1,6 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { KvSourceStatus } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
+import type { PredictionVerdict } from "../core/prefix-knowledge.ts";
 import type { KvClient } from "../wire/kv-client.ts";
 import type { KvDelta } from "../wire/kv-delta.ts";
 import type { KvNote } from "../wire/kv-note.ts";
@@ -93,11 +94,12 @@ export class MirrorLink {
 
   close(): void {
     this.#ended.abort();
+    this.#current?.close();
   }
 
   /** Something that this process did. */
-  hear(note: KvNote): void {
-    this.#current?.hear(note);
+  hear(note: KvNote, judged?: (verdict: PredictionVerdict) => void): void {
+    this.#current?.hear(note, judged);
     this.#building?.hear(note);
   }
 
@@ -199,6 +201,7 @@ export class MirrorLink {
     else if (part?.type === "end") {
       copy.reached(version);
       this.#snapshots++;
+      this.#current?.close();
       this.#current = copy;
       this.#building = undefined;
       this.#live("its index was copied anew");

@@ -3,7 +3,7 @@ import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { KvSourceStatus } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
-import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
+import type { MatchQuery, PredictionVerdict, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory } from "../core/worker.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { KvClient } from "../wire/kv-client.ts";
@@ -52,7 +52,6 @@ export function createMirror(options: MirrorOptions): Mirror {
       log,
       capBytes,
       watcher,
-
       ownNotes: () => notes,
     });
   });
@@ -67,10 +66,11 @@ export function createMirror(options: MirrorOptions): Mirror {
     links.find((link) => link.isLive && link.copy?.workers.has(id)) ??
     links.find((link) => link.copy?.workers.has(id)) ??
     (links.length === 1 ? links[0] : undefined);
-  const hear = (note: KvNote) => {
+  const hear = (note: KvNote, judged?: (verdict: PredictionVerdict) => void) => {
     const own = { ...note, origin: { watcher, note: ++notes } };
-    for (const link of links) link.hear(own);
-    ownerOf(note.worker)?.queue.push(own);
+    const owner = ownerOf(note.worker);
+    for (const link of links) link.hear(own, link === owner ? judged : undefined);
+    owner?.queue.push(own);
   };
   for (const link of links) link.start();
   return {
@@ -80,7 +80,7 @@ export function createMirror(options: MirrorOptions): Mirror {
     },
     sent: (worker, query) => hear({ type: "sent", worker, query }),
     unsent: (worker, query) => hear({ type: "unsent", worker, query }),
-    observe: (outcome: Outcome) => hear({ type: "observed", worker: outcome.worker, outcome }),
+    observe: (outcome, judged) => hear({ type: "observed", worker: outcome.worker, outcome }, judged),
     status: () => links.map((link) => link.status()),
     sources: () => links.flatMap((link) => link.sources),
     close() {

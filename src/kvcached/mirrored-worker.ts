@@ -1,11 +1,13 @@
-import type { Outcome } from "../core/prefix-knowledge.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Outcome, PredictionVerdict } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import type { PrefixIndex, WorkerSlot } from "../kvindex/prefix-index.ts";
 import type { Knowledge, KnownBy, WatchedWorker } from "../wire/kv-delta.ts";
 import { createHistorySource, type Held, type HistorySource } from "./history-source.ts";
 import { decodeHistory, encodeHistory } from "./history-state.ts";
 import type { MatchableWorker } from "./match-workers.ts";
-import { createSentClocks } from "./sent-clocks.ts";
+import { type HeldChange, judgeEstimate, PredictionJudge, type SentMark } from "./prediction-judge.ts";
+import { createSentMarks } from "./sent-marks.ts";
 import { createSlotSource } from "./slot-source.ts";
 
 /** A copy of a worker that a kvcached elsewhere follows: what it holds is in the copy's index, and how it is known here. */
@@ -22,15 +24,18 @@ export class MirroredWorker implements MatchableWorker {
    */
   ownNote: number;
   readonly #index: PrefixIndex;
-  readonly #sent = createSentClocks();
+  readonly #sent = createSentMarks<SentMark>();
+  readonly #judge: PredictionJudge;
   #history: HistorySource | undefined;
 
-  constructor(watched: WatchedWorker, index: PrefixIndex, ownNote: number) {
+  constructor(watched: WatchedWorker, index: PrefixIndex, ownNote: number, clock: Clock, journalBytes: () => number) {
     this.info = watched.info;
     this.historyVersion = watched.historyVersion;
     this.ownNote = ownNote;
     this.#index = index;
     this.slot = index.addWorker(watched.info.id, { historyEntries: watched.historyEntries });
+    const { blockTokens } = watched.info;
+    this.#judge = new PredictionJudge({ index, slot: this.slot, clock, blockTokens, maxBytes: journalBytes });
     this.learn(watched);
     if (watched.history !== undefined && this.#history !== undefined) decodeHistory(watched.history, this.#history);
   }
@@ -68,7 +73,7 @@ export class MirroredWorker implements MatchableWorker {
   }
 
   sent(root: string, prompt: Uint8Array): void {
-    this.#sent.note(root, prompt, this.#index.clock);
+    this.#sent.note(root, prompt, this.#judge.sent({ unproved: this.knownBy === "unproved" }));
     this.#history?.sent(root, prompt);
   }
 
@@ -77,10 +82,18 @@ export class MirroredWorker implements MatchableWorker {
     this.#history?.unsent(root, prompt);
   }
 
-  observe(outcome: Outcome): void {
+  /** What it holds has changed. */
+  heard(change: HeldChange): void {
+    this.#judge.heard(change);
+  }
+
+  observe(outcome: Outcome, judged: (verdict: PredictionVerdict) => void = () => {}): void {
     if (outcome.epoch !== this.info.epoch) return;
     const { root, prompt, cachedTokens, predictedTokens } = outcome;
-    const since = this.#sent.take(root, prompt);
+    const mark = this.#sent.take(root, prompt);
+    const since = mark?.clock;
+    if (this.#history === undefined) this.#judge.judge(outcome, mark, this.alignTokens, judged);
+    else judgeEstimate(outcome, judged);
     if (this.#history !== undefined) this.#history.observe(outcome, since);
     else if (cachedTokens !== undefined && predictedTokens > cachedTokens && since !== undefined) {
       this.#index.correct(this.slot, root, prompt, cachedTokens, since);
@@ -89,10 +102,16 @@ export class MirroredWorker implements MatchableWorker {
 
   clear(): void {
     this.#index.clearWorker(this.slot);
+    this.#judge.heard({ type: "cleared" });
     this.#history?.clear();
   }
 
   match(root: string, prompt: Uint8Array, inIndex: Held): Held | undefined {
     return this.#history?.match(root, prompt, inIndex);
+  }
+
+  /** It is not followed any more. */
+  close(): void {
+    this.#judge.close();
   }
 }

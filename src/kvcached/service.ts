@@ -3,7 +3,7 @@ import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { KvSnapshotStatus, KvSourceStatus, KvStats } from "../core/kv-status.ts";
 import { type Log, SILENT_LOG } from "../core/log.ts";
-import type { MatchQuery, Outcome, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
+import type { MatchQuery, PredictionVerdict, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
 import { holdsNothing, type WorkerDirectory, type WorkerInfo } from "../core/worker.ts";
 import type { IndexStats, PrefixIndex, PrefixMatch, WorkerSlot } from "../kvindex/prefix-index.ts";
 import { createPrefixIndex } from "../kvindex/run-index.ts";
@@ -12,6 +12,7 @@ import type { KvNote } from "../wire/kv-note.ts";
 import type { KvService } from "../wire/kv-server.ts";
 import { NO_SNAPSHOT } from "../wire/stats-message.ts";
 import { AppliedIndex, type AppliedListener } from "./applied-index.ts";
+import { journalBytes } from "./change-journal.ts";
 import { type FollowDeps, FollowedWorker, type RestoredWorker } from "./followed-worker.ts";
 import { exportKvMetrics } from "./kv-metrics.ts";
 import { matchWorkers } from "./match-workers.ts";
@@ -100,15 +101,11 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const applied = new AppliedIndex(index);
   const workers = new Map<WorkerId, FollowedWorker>();
   const instance = options.instance ?? randomUUID();
+  /** Of routers: what is looked up to explain a prediction does not count. */
+  const asked = { lookups: 0, hits: 0 };
+  const indexStats = (): IndexStats => ({ ...index.stats(), ...asked });
   const sources = (): readonly KvSourceStatus[] => [...workers.values()].map((worker) => trust.statusOf(worker));
-  const metrics =
-    options.metrics &&
-    exportKvMetrics(
-      options.metrics,
-      () => index.stats(),
-      sources,
-      () => hub.watchers().length,
-    );
+  const metrics = options.metrics && exportKvMetrics(options.metrics, indexStats, sources, () => hub.watchers().length);
   const truthMetrics = options.metrics && exportTruthMetrics(options.metrics, sources);
   /** Restored ones that nobody registered since. */
   const unclaimed = new Set<FollowedWorker>();
@@ -117,10 +114,11 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const hub = new WatchHub({ index: applied, clock: options.clock, instance, workers, sources, ready, ...logBytes });
   const changed = () => hub.changed();
   const { clock, env, startCheck } = options;
-  const asked = options.fetch ?? fetch;
-  const trust = new Trust({ index: applied, clock, log, env, fetch: asked, workers, changed, startCheck });
+  const ask = options.fetch ?? fetch;
+  const trust = new Trust({ index: applied, clock, log, env, fetch: ask, workers, changed, startCheck });
   const deps: FollowDeps = {
     index: applied,
+    journalBytes: () => journalBytes(workers.size),
     clock: options.clock,
     log,
     vocabularies: createVocabularies(options.env),
@@ -140,7 +138,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     changed();
     return true;
   };
-  const discovery = new SourceDiscovery(asked, options.apiKey);
+  const discovery = new SourceDiscovery(ask, options.apiKey);
   const register = (registered: WorkerInfo) => {
     const known = workers.get(registered.id);
     // The run before found its events where nobody told of them.
@@ -190,31 +188,49 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     const holds = () => workers.get(info.id) === worker && worker.knownBy === "unproved";
     return { load: (chunk) => !holds() || index.load(worker.slot, chunk), done };
   };
-  const hear = (note: KvNote) => {
+  applied.onApplied(({ id, slot }, change) => {
+    const worker = workers.get(id);
+    if (worker?.slot === slot) worker.heard(change);
+  });
+  const hear = (note: KvNote, judged: (verdict: PredictionVerdict) => void = () => {}) => {
     const worker = workers.get(note.worker);
     if (worker === undefined) return;
+    const elsewhere = note.origin !== undefined;
     // Its copies do as it does; a worker that is known by events changes by them alone.
     if (worker.knownBy === "history") hub.note(note);
     if (note.type === "observed") {
       trust.observed(worker, note.outcome);
-      worker.observe(note.outcome);
-    } else {
-      if (note.type === "sent") trust.sent(worker, note.query);
-      worker[note.type](note.query.root, note.query.prompt);
+      worker.observe(note.outcome, (verdict) => {
+        if (workers.get(note.worker) === worker) {
+          trust.judged(worker, verdict);
+          metrics?.judged(note.worker, verdict.result);
+        }
+        judged(verdict);
+      });
+      return;
+    }
+    const { root, prompt } = note.query;
+    if (note.type === "unsent") worker.unsent(root, prompt);
+    else {
+      trust.sent(worker, note.query);
+      worker.sent(root, prompt, elsewhere);
     }
   };
   const found: PrefixMatch[] = [];
   const service: Kvcached = {
     match(query) {
       const start = metrics === undefined ? 0 : options.clock.now();
-      const answer = matchWorkers(query, workers, index.match(query.root, query.prompt, found));
+      const inIndex = index.match(query.root, query.prompt, found);
+      asked.lookups++;
+      if (inIndex.length > 0) asked.hits++;
+      const answer = matchWorkers(query, workers, inIndex);
       metrics?.lookup(options.clock.now() - start);
       return answer;
     },
     sent: (worker, query) => hear({ type: "sent", worker, query }),
     unsent: (worker, query) => hear({ type: "unsent", worker, query }),
-    observe: (outcome: Outcome) => hear({ type: "observed", worker: outcome.worker, outcome }),
-    hear,
+    observe: (outcome, judged) => hear({ type: "observed", worker: outcome.worker, outcome }, judged),
+    hear: (note) => hear(note),
     watch: (ask, signal) => hub.watch(ask, signal),
     register,
     unregister,
@@ -234,7 +250,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     index,
     sources,
     stats: (): KvStats => ({
-      ...statsOf(index.stats()),
+      ...statsOf(indexStats()),
       snapshot: options.snapshot?.() ?? NO_SNAPSHOT,
       watchers: hub.watchers(),
       instance,

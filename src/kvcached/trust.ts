@@ -2,7 +2,7 @@ import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { KvSourceStatus } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
-import type { MatchQuery, Outcome } from "../core/prefix-knowledge.ts";
+import type { MatchQuery, Outcome, PredictionVerdict } from "../core/prefix-knowledge.ts";
 import type { AppliedIndex } from "./applied-index.ts";
 import { Canonicity } from "./canonicity.ts";
 import type { FollowedWorker } from "./followed-worker.ts";
@@ -61,6 +61,11 @@ export class Trust {
     if (outcome.epoch !== worker.info.epoch) return;
     this.#canonicity.observed(worker.slot, outcome);
     this.#book.observe(outcome.worker, outcome.predictedTokens, outcome.cachedTokens);
+  }
+
+  /** A wrong prediction was explained, or was not. */
+  judged(worker: FollowedWorker, { result }: PredictionVerdict): void {
+    if (result === "in_flight" || result === "unexplained") this.#book.judged(worker.info.id, result);
   }
 
   /** A source's status with what is known of its truth. */

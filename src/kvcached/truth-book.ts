@@ -2,7 +2,15 @@ import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { KvAlarm, KvAlarmCode, KvTruthWindow } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
-import { judgeTruth, NEW_TRUTH, observeTruth, type TruthFacts, type TruthState, truthWindows } from "./truth-meter.ts";
+import {
+  judgedTruth,
+  judgeTruth,
+  NEW_TRUTH,
+  observeTruth,
+  type TruthFacts,
+  type TruthState,
+  truthWindows,
+} from "./truth-meter.ts";
 
 export interface TruthBookOptions {
   readonly clock: Clock;
@@ -30,6 +38,12 @@ export class TruthBook {
   observe(worker: WorkerId, predicted: number, reported: number | undefined): void {
     const state = this.#states.get(worker) ?? NEW_TRUTH;
     this.#states.set(worker, observeTruth(state, predicted, reported, this.#o.clock.now()));
+  }
+
+  /** A wrong prediction was explained by an event that came late, or by nothing. */
+  judged(worker: WorkerId, result: "in_flight" | "unexplained"): void {
+    const state = this.#states.get(worker);
+    if (state !== undefined) this.#states.set(worker, judgedTruth(state, result, this.#o.clock.now()));
   }
 
   /** What is known of this worker is void: it is another process now, or gone. */

@@ -1,7 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { KV_ALARM_CODES } from "../core/kv-status.ts";
-import { judgeTruth, NEW_TRUTH, observeTruth, type TruthFacts, type TruthState, truthWindows } from "./truth-meter.ts";
+import {
+  judgedTruth,
+  judgeTruth,
+  NEW_TRUTH,
+  observeTruth,
+  type TruthFacts,
+  type TruthState,
+  truthWindows,
+} from "./truth-meter.ts";
 
 const FACTS: TruthFacts = {
   type: "events",
@@ -127,15 +135,21 @@ describe("judgeTruth", () => {
 
 describe("truthWindows", () => {
   it("sums what came within each stretch of time, to 10 s", () => {
-    const request = fc.record({ ms: fc.nat(400_000), predicted: fc.nat(100), reported: fc.nat(100) });
+    const tokens = { predicted: fc.nat(100), reported: fc.nat(100) };
+    const request = fc.record({ ms: fc.nat(400_000), ...tokens, judgedMs: fc.nat(4_000), late: fc.boolean() });
     fc.assert(
       fc.property(fc.array(request, { maxLength: 60 }), (requests) => {
         let [state, now] = [NEW_TRUTH, 0];
         const seen: { readonly at: number; readonly predicted: number; readonly reported: number }[] = [];
-        for (const { ms, predicted, reported } of requests) {
+        const verdicts: { readonly at: number; readonly late: boolean }[] = [];
+        for (const { ms, predicted, reported, judgedMs, late } of requests) {
           now += ms;
           state = observeTruth(state, predicted, reported, now);
           seen.push({ at: now, predicted, reported });
+          if (predicted === reported) continue;
+          now += judgedMs;
+          state = judgedTruth(state, late ? "in_flight" : "unexplained", now);
+          verdicts.push({ at: now, late });
         }
         for (const window of truthWindows(state, now)) {
           const from = (Math.floor(now / 10_000) - window.seconds / 10 + 1) * 10_000;
@@ -144,6 +158,8 @@ describe("truthWindows", () => {
             seconds: window.seconds,
             requests: within.length,
             exact: within.filter((one) => one.predicted === one.reported).length,
+            inFlight: verdicts.filter((one) => one.at >= from && one.late).length,
+            unexplained: verdicts.filter((one) => one.at >= from && !one.late).length,
             predictedTokens: within.reduce((sum, one) => sum + one.predicted, 0),
             reportedTokens: within.reduce((sum, one) => sum + one.reported, 0),
           });

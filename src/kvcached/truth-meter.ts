@@ -1,5 +1,5 @@
 import type { KvAlarmCode, KvTruthWindow } from "../core/kv-status.ts";
-import { countTruth, TRUTH_WINDOWS_S, type TruthHistory, truthOver } from "./truth-window.ts";
+import { countTruth, countVerdict, TRUTH_WINDOWS_S, type TruthHistory, truthOver } from "./truth-window.ts";
 
 /** What is to be seen of a source besides its requests. Counts are since the worker was registered. */
 export interface TruthFacts {
@@ -73,6 +73,11 @@ export function observeTruth(
 ): TruthState {
   const history = reported === undefined ? state.history : countTruth(state.history, predicted, reported, now);
   return { ...state, history, requests: state.requests + 1, firstAt: state.firstAt ?? now };
+}
+
+/** A wrong prediction was explained by an event that came late, or by nothing. */
+export function judgedTruth(state: TruthState, result: "in_flight" | "unexplained", now: number): TruthState {
+  return { ...state, history: countVerdict(state.history, result, now) };
 }
 
 /** Look at what is known: which alarms stand now, and which came or went. */

@@ -6,6 +6,9 @@ interface Bucket {
   readonly at: number;
   readonly requests: number;
   readonly exact: number;
+  /** Wrong ones that an event explains which came late, and those that nothing explains. */
+  readonly inFlight: number;
+  readonly unexplained: number;
   readonly predicted: number;
   readonly reported: number;
 }
@@ -20,27 +23,40 @@ const KEPT = TRUTH_WINDOWS_S[2] / (BUCKET_MS / 1000);
 
 /** Count one request. `now` in milliseconds, not before the one of the call before. */
 export function countTruth(history: TruthHistory, predicted: number, reported: number, now: number): TruthHistory {
+  return grown(history, now, ({ requests, exact, ...of }) => ({
+    ...of,
+    requests: requests + 1,
+    exact: exact + (predicted === reported ? 1 : 0),
+    predicted: of.predicted + predicted,
+    reported: of.reported + reported,
+  }));
+}
+
+/** Count what became of a request whose prediction was wrong; it may have been counted a stretch before. */
+export function countVerdict(history: TruthHistory, result: "in_flight" | "unexplained", now: number): TruthHistory {
+  return grown(history, now, (of) =>
+    result === "in_flight" ? { ...of, inFlight: of.inFlight + 1 } : { ...of, unexplained: of.unexplained + 1 },
+  );
+}
+
+function grown(history: TruthHistory, now: number, grow: (bucket: Bucket) => Bucket): TruthHistory {
   const at = Math.floor(now / BUCKET_MS);
-  const last = history[0]?.at === at ? history[0] : undefined;
-  const grown: Bucket = {
-    at,
-    requests: (last?.requests ?? 0) + 1,
-    exact: (last?.exact ?? 0) + (predicted === reported ? 1 : 0),
-    predicted: (last?.predicted ?? 0) + predicted,
-    reported: (last?.reported ?? 0) + reported,
-  };
-  if (last !== undefined) return [grown, ...history.slice(1)];
-  return [grown, ...history].filter((bucket) => bucket.at > at - KEPT);
+  const [last, ...before] = history;
+  if (last?.at === at) return [grow(last), ...before];
+  const bucket = grow({ at, requests: 0, exact: 0, inFlight: 0, unexplained: 0, predicted: 0, reported: 0 });
+  return [bucket, ...history].filter((each) => each.at > at - KEPT);
 }
 
 /** The sums over the last `seconds`, the stretch under way included. */
 export function truthOver(history: TruthHistory, seconds: number, now: number): KvTruthWindow {
   const from = Math.floor(now / BUCKET_MS) - (seconds * 1000) / BUCKET_MS;
-  const sum = { seconds, requests: 0, exact: 0, predictedTokens: 0, reportedTokens: 0 };
+  const sum = { seconds, requests: 0, exact: 0, inFlight: 0, unexplained: 0, predictedTokens: 0, reportedTokens: 0 };
   for (const bucket of history) {
     if (bucket.at <= from) break;
     sum.requests += bucket.requests;
     sum.exact += bucket.exact;
+    sum.inFlight += bucket.inFlight;
+    sum.unexplained += bucket.unexplained;
     sum.predictedTokens += bucket.predicted;
     sum.reportedTokens += bucket.reported;
   }

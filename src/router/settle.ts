@@ -1,5 +1,5 @@
 import type { Clock } from "../core/clock.ts";
-import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
+import type { Outcome as IndexOutcome, PredictionVerdict, PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { Learning } from "../routing/learning.ts";
 import type { Exchange } from "./accept.ts";
 import type { AnswerFacts } from "./answer.ts";
@@ -48,7 +48,12 @@ export function settle(
   const { choice, facts, end, firstMs, sentMs } = run;
   const answered = end.type === "complete" && end.status < 400 && facts.error === undefined;
   if (answered) learn(s, request, prompt, run);
-  if (answered || firstMs !== undefined) tellIndex(s, request, prompt, run, answered);
+  let verdict: PredictionVerdict | undefined;
+  const judged = (said: PredictionVerdict): void => {
+    verdict = said;
+    if (record.outcome !== undefined) record.outcome.prediction = said;
+  };
+  if (answered || firstMs !== undefined) tellIndex(s, request, prompt, run, answered, judged);
   else if (prompt.bytes !== undefined) {
     const query = { model: request.model ?? "", root: request.root, prompt: prompt.bytes };
     s.knowledge.unsent?.(choice.worker.id, query);
@@ -61,6 +66,7 @@ export function settle(
     ...(end.type === "complete" ? { status: end.status } : {}),
     ...("failure" in end ? { error: end.failure.message } : {}),
     ...(firstMs === undefined ? {} : { ttftMs: round(firstMs - sentMs) }),
+    ...(verdict === undefined ? {} : { prediction: verdict }),
     ...defined({
       promptTokens: facts.promptTokens,
       completionTokens: facts.completionTokens,
@@ -92,6 +98,8 @@ function learn(s: Settler, request: ReadRequest, prompt: Prompt, { choice, facts
     uncachedTokens: Math.max(0, (promptTokens ?? choice.promptTokens) - (cachedTokens ?? choice.predictedTokens)),
     queuedTokens: choice.queuedTokens,
     streams: choice.streams,
+    cachedTokens: cachedTokens ?? choice.predictedTokens,
+    tier: choice.tier,
     ttftMs,
   });
 }
@@ -100,10 +108,17 @@ function learn(s: Settler, request: ReadRequest, prompt: Prompt, { choice, facts
  * What the engine holds now: the prompt, and the text it generated as it came. The next turn's prompt repeats that text
  * unless a template strips some of it (reasoning); then the index finds the part before.
  */
-function tellIndex(s: Settler, request: ReadRequest, prompt: Prompt, { choice, facts }: LegRun, whole: boolean): void {
+function tellIndex(
+  s: Settler,
+  request: ReadRequest,
+  prompt: Prompt,
+  { choice, facts }: LegRun,
+  whole: boolean,
+  judged: (verdict: PredictionVerdict) => void,
+): void {
   if (prompt.bytes === undefined) return;
   const { worker } = choice;
-  s.knowledge.observe({
+  const outcome: IndexOutcome = {
     worker: worker.id,
     epoch: worker.epoch,
     model: request.model ?? "",
@@ -119,7 +134,8 @@ function tellIndex(s: Settler, request: ReadRequest, prompt: Prompt, { choice, f
           cachedTokens: request.readsCache && comparable(choice) ? facts.cachedTokens : undefined,
         })
       : {}),
-  });
+  };
+  s.knowledge.observe(outcome, judged);
 }
 
 type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };

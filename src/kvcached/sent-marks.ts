@@ -1,41 +1,41 @@
-/** Remembers the index's clock at which requests were sent, until their outcome is told. */
-export interface SentClocks {
-  note(root: string, prompt: Uint8Array, clock: number): void;
-  /** The clock of the oldest request with this prompt still out, and forget it; undefined when none is known. */
-  take(root: string, prompt: Uint8Array): number | undefined;
+/** Remembers something about requests that were sent, until their outcome is told. */
+export interface SentMarks<T> {
+  note(root: string, prompt: Uint8Array, mark: T): void;
+  /** The mark of the oldest request with this prompt still out, and forget it; undefined when none is known. */
+  take(root: string, prompt: Uint8Array): T | undefined;
 }
 
 /** Requests out at once that are remembered; older ones are forgotten (their outcome then corrects nothing). */
 const MAX_OUT = 8_192;
 /**
  * Bytes looked at for a prompt's key: so many from its end, where prompts differ, and as many spread over it. Two prompts
- * that share them only swap their clocks.
+ * that share them only swap their marks.
  */
 const SAMPLED = 48;
 
-export function createSentClocks(): SentClocks {
-  const clocks = new Map<string, number[]>();
+export function createSentMarks<T>(): SentMarks<T> {
+  const marks = new Map<string, T[]>();
   let out = 0;
   return {
-    note(root, prompt, clock) {
+    note(root, prompt, mark) {
       const key = keyOf(root, prompt);
-      const list = clocks.get(key);
-      if (list === undefined) clocks.set(key, [clock]);
-      else list.push(clock);
+      const list = marks.get(key);
+      if (list === undefined) marks.set(key, [mark]);
+      else list.push(mark);
       out++;
       while (out > MAX_OUT) {
-        const [oldest, dropped] = clocks.entries().next().value as [string, number[]];
-        clocks.delete(oldest);
+        const [oldest, dropped] = marks.entries().next().value as [string, T[]];
+        marks.delete(oldest);
         out -= dropped.length;
       }
     },
     take(root, prompt) {
       const key = keyOf(root, prompt);
-      const list = clocks.get(key);
-      const clock = list?.shift();
-      if (clock !== undefined) out--;
-      if (list?.length === 0) clocks.delete(key);
-      return clock;
+      const list = marks.get(key);
+      const mark = list?.shift();
+      if (mark !== undefined) out--;
+      if (list?.length === 0) marks.delete(key);
+      return mark;
     },
   };
 }
