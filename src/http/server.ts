@@ -6,6 +6,7 @@ import type { SecureContextOptions, TLSSocket } from "node:tls";
 import { CgnError, toCgnError } from "../core/errors.ts";
 import { answerAndCut, answerBrokenRequest } from "./broken-request.ts";
 import { errorBody, sendError, sendJson } from "./error-body.ts";
+import { cutStalledClients } from "./stalled-clients.ts";
 
 /** Certificates of a server, as they are now. `requestCert`: clients are asked for one; `required`: and refused without. */
 export interface HttpTls {
@@ -28,6 +29,8 @@ export interface HttpServerOptions {
   readonly requestTimeoutMs?: number;
   /** Connections that have not sent a whole head yet; the oldest is cut for one more. Default 4096. */
   readonly maxWaiting?: number;
+  /** A client that takes nothing of what is sent to it for so long is cut; 0: never. Default 300 s. */
+  readonly stalledClientMs?: number;
   /** Answers what can be refused by its head, before `100 Continue`; true when it did. The connection is closed then. */
   refuse?(req: IncomingMessage, res: ServerResponse): boolean;
 }
@@ -95,6 +98,8 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     else answerBrokenRequest(e, socket);
   });
   const sockets = new Set<Socket>();
+  // What is written in TLS waits in another object than the bare socket.
+  const tlsSockets = new Set<Socket>();
   server.on("connection", (socket) => {
     sockets.add(socket);
     // In TLS its handshake has a time limit of its own, and requests come on another object.
@@ -109,9 +114,15 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     const shown = secrets?.requestCert === true && Object.keys(socket.getPeerCertificate()).length > 0;
     if (shown && !socket.authorized) socket.destroy();
     waiting.add(socket);
-    socket.on("close", () => waiting.delete(socket));
+    tlsSockets.add(socket);
+    socket.on("close", () => {
+      waiting.delete(socket);
+      tlsSockets.delete(socket);
+    });
   });
+  const taking = secrets === undefined ? sockets : tlsSockets;
   await listen(server, options);
+  const stopCutting = cutStalledClients(taking, options.stalledClientMs ?? 300_000);
   return {
     address: boundAddress(server),
     connections: () => sockets.size,
@@ -119,7 +130,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     close(graceMs) {
       leaving = true;
       leaveTls();
-      return closeServer(server, sockets, graceMs);
+      return closeServer(server, sockets, graceMs).finally(stopCutting);
     },
   };
 }

@@ -68,7 +68,10 @@ export class AnswerTimer {
   #fired(): void {
     const leftMs = this.#paused ? this.#limitMs : this.#heardMs + this.#limitMs - this.#clock.now();
     // Timers may fire a little early.
-    if (leftMs > 1) return this.#arm(leftMs);
+    if (leftMs > 1) {
+      this.#arm(leftMs);
+      return;
+    }
     const seconds = this.#limitMs / 1_000;
     const is = this.#streams ? "its stream stalled for" : "no answer within";
     this.#onLate(`${is} ${seconds} s (${this.#streams ? "stall_timeout" : this.#first})`);

@@ -1,35 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { Clock } from "../core/clock.ts";
 import { SILENT_LOG } from "../core/log.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
 import { OPEN_MS } from "../routing/breaker.ts";
 import type { LegEnd } from "./sinks.ts";
+import { handClock } from "./testing/hand-clock.ts";
 import { testWorker } from "./testing/test-router.ts";
 import { signOf, WorkerHealth } from "./worker-health.ts";
-
-/** Time that passes when the test says so. */
-function handClock(): Clock & { pass(ms: number): Promise<void> } {
-  let now = 0;
-  const timers = new Set<{ readonly at: number; readonly fn: () => void }>();
-  return {
-    now: () => now,
-    wall: () => now,
-    after(ms, fn) {
-      const timer = { at: now + ms, fn };
-      timers.add(timer);
-      return () => void timers.delete(timer);
-    },
-    async pass(ms) {
-      now += ms;
-      for (const timer of [...timers].filter(({ at }) => at <= now)) {
-        timers.delete(timer);
-        timer.fn();
-      }
-      await Promise.resolve();
-      await Promise.resolve();
-    },
-  };
-}
 
 const worker = testWorker("a", "http://127.0.0.1:1");
 const sure = { reason: "refused: nobody", sure: true };
