@@ -144,6 +144,20 @@ const GOLDEN: readonly (readonly [what: string, toml: string, said: readonly str
     ],
   ],
   [
+    "mTLS without a certificate to serve with",
+    '[security]\nca_file = "ca.pem"\nrequire_mtls = true\n',
+    [
+      "c.toml:3:16: error: security.require_mtls: clients are only asked for certificates over TLS, and there is no certificate to serve with. Write [security].cert_file and key_file too, or remove it",
+    ],
+  ],
+  [
+    "a CA for clients without a certificate to serve with",
+    '[security]\nclient_ca_file = "ca.pem"\n',
+    [
+      "c.toml:2:18: error: security.client_ca_file: clients are only asked for certificates over TLS, and there is no certificate to serve with. Write [security].cert_file and key_file too, or remove it",
+    ],
+  ],
+  [
     "an empty file",
     "",
     ["c.toml: warning: the file sets nothing, so every value is the default. Start from one in recipes/"],

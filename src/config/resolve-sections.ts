@@ -147,6 +147,13 @@ export function securitySettings(ctx: LoadContext, security: Section<"security">
       remedy: "Write [security].client_ca_file",
     });
   }
+  // Clients are asked for certificates over TLS only: without it these keys protect nothing and look as if they did.
+  if (security.cert_file === undefined && security.key_file === undefined) {
+    const remedy = "Write [security].cert_file and key_file too, or remove it";
+    const problem = "clients are only asked for certificates over TLS, and there is no certificate to serve with";
+    if (security.require_mtls) report(ctx, ["security", "require_mtls"], { problem, remedy });
+    else if (security.client_ca_file !== undefined) report(ctx, ["security", "client_ca_file"], { problem, remedy });
+  }
   return {
     requireMtls: security.require_mtls,
     ...given({
