@@ -6,12 +6,12 @@ import { fetchJson } from "./fetch-json.ts";
 import { followKeyFile, type KeyFile } from "./key-file.ts";
 import type { KeyEntry } from "./key-lines.ts";
 import { type KeyGrant, KeyRing } from "./key-ring.ts";
-import { type LimitStore, MemoryLimitStore } from "./limit-store.ts";
+import { type LimitStore, type LimitStoreStatus, MemoryLimitStore } from "./limit-store.ts";
 import { Limits, type RateLimitSettings } from "./limits.ts";
 import { looksLikeToken, type OidcSettings, OidcVerifier } from "./oidc.ts";
 import type { OnRedisLoss } from "./redis-limit-store.ts";
 import { ANONYMOUS, type Scope, type Subject } from "./subject.ts";
-import type { Ticket } from "./ticket.ts";
+import { FREE_TICKET, type Ticket } from "./ticket.ts";
 
 /** `[auth]` and `[router.rate_limit]`. */
 export interface AccessSettings {
@@ -43,6 +43,8 @@ export interface Access {
    * @throws CgnError RATE_LIMITED, DEPENDENCY_UNREACHABLE
    */
   admit(subject: Subject): Ticket | Promise<Ticket>;
+  /** Where limits are counted now. */
+  limitStore(): LimitStoreStatus;
   /** For `/v1/cgn/status`. */
   status(): object;
   close(): void;
@@ -67,6 +69,7 @@ export async function openAccess(settings: AccessSettings, deps: AccessDeps): Pr
     enabled: auth.enabled,
     identify: (headers, raw) => (auth.enabled ? identify(headers, raw, keys!, oidc, deps.clock) : ANONYMOUS),
     admit: (subject) => limits.admit(subject),
+    limitStore: () => limits.status(),
     status: () => ({
       auth: auth.enabled,
       ...(keys === undefined ? {} : keys.status()),
@@ -85,18 +88,11 @@ export async function openAccess(settings: AccessSettings, deps: AccessDeps): Pr
 export const OPEN_ACCESS: Access = {
   enabled: false,
   identify: () => ANONYMOUS,
-  admit: (subject) => UNLIMITED.admit(subject),
+  admit: () => FREE_TICKET,
+  limitStore: () => ({ store: "memory", state: "ready", buckets: 0 }),
   status: () => ({ auth: false }),
   close() {},
 };
-
-const NO_STORE: LimitStore = {
-  take: () => ({ taken: true, levels: [] }),
-  charge() {},
-  status: () => ({ store: "memory", state: "ready", buckets: 0 }),
-  close() {},
-};
-const UNLIMITED = new Limits({ enabled: false, rps: 1, burst: 1 }, NO_STORE);
 
 async function openStore({ rateLimit, cluster }: AccessSettings, { clock, log }: AccessDeps): Promise<LimitStore> {
   const { redisUrl: url, onRedisLoss: onLoss = "local" } = rateLimit;

@@ -108,6 +108,7 @@ export class Limits {
     };
     return {
       headers,
+      countsTokens: tokens !== undefined,
       reserve(promptTokens) {
         if (over || tokens === undefined) return;
         const more = Math.max(0, Math.round(promptTokens)) - aside;

@@ -2,6 +2,8 @@
 export interface Ticket {
   /** `x-ratelimit-…` for the answer. */
   readonly headers: Readonly<Record<string, string>>;
+  /** A limit on tokens binds: `reserve()` does something. */
+  readonly countsTokens: boolean;
   /** Set so many tokens aside, once the prompt's size is known. */
   reserve(promptTokens: number): void;
   /**
@@ -12,4 +14,4 @@ export interface Ticket {
 }
 
 /** Of a request that nothing limits. */
-export const FREE_TICKET: Ticket = { headers: {}, reserve() {}, end() {} };
+export const FREE_TICKET: Ticket = { headers: {}, countsTokens: false, reserve() {}, end() {} };

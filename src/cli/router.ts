@@ -18,6 +18,7 @@ import { openTls, type WireTls } from "../wire/tls.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS, type Values } from "./command.ts";
 import { commandLog } from "./command-log.ts";
 import { loadForCommand, type Shortcuts } from "./load-config.ts";
+import { openAccessOf } from "./open-access.ts";
 import { warnOfOpenAddress } from "./open-address.ts";
 import { openKnowledge, wireAddress } from "./router-knowledge.ts";
 import { stopCode, stopped } from "./stop-code.ts";
@@ -54,7 +55,7 @@ export const routerCommand: Command = {
   async run({ options }, cli) {
     const settings = loadForCommand(options, cli, shortcuts(options));
     const log = commandLog(options, cli);
-    warnOfOpenAddress(settings.router.listenHttp, log);
+    warnOfOpenAddress(settings.router.listenHttp, log, settings.auth);
     const parts = openFleet(settings, options, cli, log);
     try {
       await runUntilStopped(settings, options, cli, log, parts);
@@ -147,12 +148,14 @@ async function runUntilStopped(
     adopted: parts.adopted,
   });
   const templates = createModelTemplates({ env, clock, log });
+  const guarded = await openAccessOf(settings, { clock, log });
   const router = createRouter({
     settings: settings.router,
     directory: parts.directory,
     knowledge: knowledge.prefixes,
     renderers: templates,
     tls: parts.tls,
+    ...guarded,
     clock,
     log,
     metrics,
@@ -171,6 +174,7 @@ async function runUntilStopped(
     await router.drain(settings.agent.drainGraceMs);
   } finally {
     await router.close();
+    guarded.access.close();
     knowledge.close();
   }
 }

@@ -15,6 +15,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { kvRoutes } from "../wire/kv-server.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
 import { openTls } from "../wire/tls.ts";
+import { openAccessOf } from "./open-access.ts";
 import { requireEngines } from "./require-engines.ts";
 
 /** Agent, kvcached and router in one process, joined by the contracts in `core`. */
@@ -49,6 +50,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     (settings.folders ?? []).map(({ key }) => key),
   );
   warnOfStateBackend(settings, log);
+  const guarded = await openAccessOf(settings, { clock, log });
   const tls = openTls(settings.security, { clock, log });
   const directory = createMemoryDirectory();
   const metrics = createMetrics();
@@ -70,6 +72,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     knowledge: kvcached,
     renderers: templates,
     tls,
+    ...guarded,
     clock,
     log,
     metrics,
@@ -87,6 +90,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
   let wire: WireServer | undefined;
   const close = async (): Promise<void> => {
     await router.close();
+    guarded.access.close();
     await wire?.close();
     tls.close();
     unfollow();

@@ -36,7 +36,7 @@ export const upCommand: Command = {
     const load = (before?: Settings): Promise<Settings> => loadForLaunch(options, cli, shortcuts, before);
     const settings = await load();
     const log = commandLog(options, cli);
-    warnOfOpenAddress(settings.router.listenHttp, log);
+    warnOfOpenAddress(settings.router.listenHttp, log, settings.auth);
     let running: Stack | undefined;
     const reloader = createReloader({ load, settings, agent: () => running?.agent, log, cli });
     const stack = await startStack(settings, {

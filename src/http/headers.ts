@@ -76,6 +76,8 @@ export function forwardResponseHeaders(
   for (const name in headers) {
     const value = headers[name];
     if (value === undefined || HOP_BY_HOP.has(name) || NOT_RETURNED.has(name) || listed?.has(name)) continue;
+    // Which pages may read answers is the router's to say: vLLM allows all by default.
+    if (name.startsWith("access-control-")) continue;
     out[name] = value;
   }
   return out;

@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { ANONYMOUS, type Subject } from "../access/subject.ts";
+import { FREE_TICKET, type Ticket } from "../access/ticket.ts";
 import { type RequestTarget, readTarget } from "../http/request-target.ts";
 import { isKnownPath } from "./endpoints.ts";
 
@@ -15,6 +17,10 @@ export interface Exchange {
   /** Path and query as they go on. Undefined: the client's target cannot be read. */
   readonly target: string | undefined;
   readonly startedMs: number;
+  /** Who asks; `anonymous` until `identify` has said. */
+  subject: Subject;
+  /** What it holds of its subject's limits. */
+  ticket: Ticket;
   /** The client went away before its answer ended. */
   left: boolean;
   /** How long it waited for its model to be loaded. */
@@ -48,6 +54,8 @@ export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number)
     method: req.method ?? "GET",
     ...endpointSpelling(read, raw),
     startedMs: nowMs,
+    subject: ANONYMOUS,
+    ticket: FREE_TICKET,
     left: false,
     waitedMs: 0,
     opened: false,

@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { requireScope } from "../access/access.ts";
+import type { Scope } from "../access/subject.ts";
 import { CgnError } from "../core/errors.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import { isLoopbackHost } from "../engines/address.ts";
@@ -13,6 +15,8 @@ export interface AdminOptions {
   readonly core: RouterCore;
   readonly metrics: Metrics;
   readonly settings: { readonly nodeId: string; readonly listenAdmin: { readonly host: string } };
+  /** `[auth].protect_metrics` */
+  readonly protectMetrics: boolean;
   readonly extras: AdminExtras | undefined;
   readonly loader: ModelLoader | undefined;
   /** The router takes no new requests. */
@@ -28,21 +32,21 @@ const MARKS: Readonly<Record<string, Mark | undefined>> = {
 /**
  * The admin port: metrics, health, status, decisions, and marks on nodes.
  *
- * Off loopback it serves only `/healthz`, `/readyz` and `/metrics`: there is no admin key yet.
+ * Off loopback it serves `/healthz`, `/readyz` and `/metrics`, and the rest to keys with the scope `metrics` (views) or `admin`.
  */
 export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
   const local = isLoopbackHost(options.settings.listenAdmin.host);
   return async (req, res) => {
     const path = (req.url ?? "/").split("?")[0]!;
     req.resume();
-    if (path === "/metrics") return answerMetrics(options.metrics, res);
+    if (path === "/metrics") {
+      if (!local && options.protectMetrics) await requireKey(options, req, res, path, "metrics");
+      return answerMetrics(options.metrics, res);
+    }
     if (path === "/healthz") return sendJson(res, 200, { status: "ok" });
     if (path === "/readyz") return answerReady(options, res);
-    if (!local) {
-      const message = `Cannot serve ${path} here: the admin port is not bound to loopback. Set router.listen_admin to 127.0.0.1`;
-      throw new CgnError("ROUTE_NOT_FOUND", message, { path });
-    }
-    requireLocalHost(req, path);
+    if (local) requireLocalHost(req, path);
+    else await requireKey(options, req, res, path, req.method === "GET" || req.method === "HEAD" ? "metrics" : "admin");
     const more = options.extras?.posts?.[path];
     if (more !== undefined) {
       requireLocalPost(req, path, "the command line");
@@ -55,6 +59,28 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
     }
     sendJson(res, 200, view(options, req.url ?? "", path));
   };
+}
+
+/**
+ * Off loopback a key is asked for; without `[auth]` there is none that would open.
+ * @throws CgnError ROUTE_NOT_FOUND, UNAUTHENTICATED, FORBIDDEN
+ */
+async function requireKey(
+  { core }: AdminOptions,
+  req: IncomingMessage,
+  res: ServerResponse,
+  path: string,
+  scope: Scope,
+): Promise<void> {
+  if (!core.access.enabled) {
+    const should = "Set router.listen_admin to 127.0.0.1, or [auth].enabled with a key of scope admin";
+    const message = `Cannot serve ${path} here: the admin port is not bound to loopback. ${should}`;
+    throw new CgnError("ROUTE_NOT_FOUND", message, { path });
+  }
+  res.setHeader("www-authenticate", "Bearer");
+  const subject = await core.access.identify(req.headers, req.rawHeaders);
+  if (!subject.scopes.has("admin")) requireScope(subject, scope, path);
+  res.removeHeader("www-authenticate");
 }
 
 /** A part of a path. @throws CgnError REQUEST_INVALID */
@@ -81,6 +107,7 @@ function answerReady({ core, draining }: AdminOptions, res: ServerResponse): voi
 function view(o: AdminOptions, target: string, path: string): object {
   const { core } = o;
   if (path === "/v1/cgn/status") return status(core, o.settings.nodeId, o.draining(), o.extras);
+  if (path === "/v1/cgn/usage") return { usage: core.metrics.subjects.usage() };
   if (path === "/v1/cgn/decisions") {
     const asked = Number(new URLSearchParams(target.split("?")[1] ?? "").get("limit") ?? 100);
     const limit = Number.isInteger(asked) && asked > 0 ? Math.min(asked, 2_000) : 100;

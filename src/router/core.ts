@@ -1,5 +1,6 @@
 import type { Access } from "../access/access.ts";
 import type { AnswerSettings } from "../config/settings.ts";
+import type { Access } from "../access/access.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";

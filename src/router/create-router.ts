@@ -46,8 +46,15 @@ export interface RouterOptions {
     | "admission"
     | "loadWait"
     | "requestLog"
+    | "cors"
   > &
     Partial<Pick<RouterSettings, "answers" | "modelAnswers">>;
+  /** Who may do what; without it everybody may ask, and nobody is limited. The caller closes it. */
+  readonly access?: Access;
+  /** Off loopback `/metrics` of the admin port asks for a key too. */
+  readonly protectMetrics?: boolean;
+  /** Longest prompt by model. */
+  readonly maxPromptTokens?: ReadonlyMap<string, number>;
   readonly directory: WorkerDirectory;
   readonly knowledge: PrefixKnowledge;
   readonly renderers: RendererSource;
@@ -89,6 +96,10 @@ export function createRouter(options: RouterOptions): Router {
   let http: HttpServer | undefined;
   let admin: HttpServer | undefined;
   let draining = false;
+  const stopStoreScrape = options.metrics.onScrape(() => {
+    const { store, state } = core.access.limitStore();
+    options.metrics.gauge("cgn_router_limit_store_ready", store).set(state === "ready" ? 1 : 0);
+  });
   const stopScrape = core.metrics.onScrape(() => ({
     workers: core.fleet.workers(),
     inFlight: (id) => core.loads.of(id).inFlight,
@@ -119,6 +130,7 @@ export function createRouter(options: RouterOptions): Router {
           core,
           metrics: options.metrics,
           settings,
+          protectMetrics: options.protectMetrics ?? false,
           loader: options.loader,
           extras: options.extras,
           draining: () => draining,
@@ -136,6 +148,7 @@ export function createRouter(options: RouterOptions): Router {
     async close() {
       draining = true;
       stopScrape();
+      stopStoreScrape();
       await http?.close(0);
       await admin?.close(0);
       core.fleet.close();

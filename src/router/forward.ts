@@ -130,7 +130,7 @@ function asksUsage(json: ReadRequest["json"]): boolean {
 /** Headers that are meant for the router, or that it sets anew. */
 function isOurs(name: string, subject: Subject): boolean {
   if (name.startsWith("x-cgn-") || name === "x-request-id") return true;
-  return name === "authorization" && subject.authenticated;
+  return subject.authenticated && (name === "authorization" || name === "x-api-key");
 }
 
 /** At most so many workers are tried for one request. */

@@ -1,15 +1,23 @@
+import type { Access } from "../access/access.ts";
+import { mayUseModel } from "../access/model-globs.ts";
+import type { Subject } from "../access/subject.ts";
+import { CgnError } from "../core/errors.ts";
 import type { Exchange } from "./accept.ts";
 
-/** Who asks, as metrics and limits name them. */
-export interface Subject {
-  readonly name: string;
-  /** The router itself checked the caller's key: then it is not the engine's business and is not forwarded. */
-  readonly authenticated: boolean;
+export type { Subject } from "../access/subject.ts";
+
+/**
+ * Say who asks. Without keys in the configuration everybody is `anonymous`, and `Authorization` goes to the engine. A promise only
+ * where a token or a chosen key must be proved.
+ * @throws CgnError UNAUTHENTICATED, RATE_LIMITED, DEPENDENCY_UNREACHABLE
+ */
+export function identify(access: Access, { req }: Exchange): Subject | Promise<Subject> {
+  return access.identify(req.headers, req.rawHeaders);
 }
 
-const ANONYMOUS: Subject = { name: "anonymous", authenticated: false };
-
-/** Say who asks. Without keys in the configuration everybody is `anonymous`, and `Authorization` goes to the engine. */
-export function identify(_exchange: Exchange): Subject {
-  return ANONYMOUS;
+/** @throws CgnError FORBIDDEN for a model that this subject may not ask */
+export function requireModel(subject: Subject, model: string): void {
+  if (mayUseModel(subject, model)) return;
+  const message = `Cannot ask model "${model}": the key of "${subject.name}" does not allow it. GET /v1/models lists those that it does`;
+  throw new CgnError("FORBIDDEN", message, { param: "model" });
 }

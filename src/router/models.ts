@@ -1,6 +1,8 @@
 import { sendJson } from "../http/error-body.ts";
+import { mayUseModel } from "../access/model-globs.ts";
 import type { Exchange } from "./accept.ts";
 import { type Fleet, type ModelGroup, modelNotFound } from "./fleet.ts";
+import { requireModel, type Subject } from "./identify.ts";
 
 interface ModelObject {
   readonly id: string;
@@ -14,20 +16,22 @@ interface ModelObject {
 const CREATED = 0;
 
 /**
- * `GET /v1/models` and `/v1/models/ID`: every model that some worker serves, ready or not.
- * @throws CgnError MODEL_NOT_FOUND
+ * `GET /v1/models` and `/v1/models/ID`: every model that some worker serves and the subject may ask, ready or not.
+ * @throws CgnError MODEL_NOT_FOUND, FORBIDDEN
  */
-export function answerModels(fleet: Fleet, { path, res, id }: Exchange): void {
+export function answerModels(fleet: Fleet, { path, res, id, subject }: Exchange): void {
   const name = path.slice("/v1/models/".length);
-  const body = name === "" ? { object: "list", data: allModels(fleet) } : oneModel(fleet, name);
+  const body = name === "" ? { object: "list", data: allModels(fleet, subject) } : oneModel(fleet, name, subject);
   sendJson(res, 200, body, { "x-request-id": id });
 }
 
-function allModels(fleet: Fleet): ModelObject[] {
-  return fleet.models().map((name) => modelObject(fleet.group(name)!));
+function allModels(fleet: Fleet, subject: Subject): ModelObject[] {
+  const names = fleet.models().filter((name) => mayUseModel(subject, name));
+  return names.map((name) => modelObject(fleet.group(name)!));
 }
 
-function oneModel(fleet: Fleet, name: string): ModelObject {
+function oneModel(fleet: Fleet, name: string, subject: Subject): ModelObject {
+  requireModel(subject, name);
   const group = fleet.group(name);
   if (group === undefined) throw modelNotFound(fleet, name);
   return modelObject(group);

@@ -1,3 +1,4 @@
+import type { Subject } from "../access/subject.ts";
 import { type CgnError, CODES, type Code } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { WorkerInfo } from "../core/worker.ts";
@@ -5,6 +6,7 @@ import type { Breaker } from "../routing/breaker.ts";
 import type { CounterCell, GaugeCell, HistogramCell } from "../telemetry/cells.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { AnswerFacts } from "./answer.ts";
+import { SubjectMetrics } from "./subject-metrics.ts";
 
 export type Outcome = "ok" | "client_error" | "upstream_error" | "rejected" | "cancelled";
 
@@ -51,6 +53,8 @@ function modelCells(metrics: Metrics, model: string): ModelCells {
 /** The router's metrics, by what happens. Cells are kept by model and worker, so that a request costs no label look-ups. */
 export class RouterMetrics {
   readonly #metrics: Metrics;
+  /** The same, by who asked. */
+  readonly subjects: SubjectMetrics;
   readonly #cells = new Map<string, ModelCells>();
   readonly #caches = new Map<WorkerId, CacheSums>();
   readonly #ratios = new Map<string, { prompt: number; cached: number }>();
@@ -58,13 +62,19 @@ export class RouterMetrics {
 
   constructor(metrics: Metrics) {
     this.#metrics = metrics;
+    this.subjects = new SubjectMetrics(metrics);
     this.#decision = metrics.histogram("cgn_router_routing_decision_seconds");
   }
 
   /** A request that was answered, or refused before it got to a worker. */
-  ended(model: string, outcome: Outcome, times?: { readonly totalMs: number; readonly firstMs: number }): void {
+  ended(
+    model: string,
+    outcome: Outcome,
+    subject: Subject,
+    times?: { readonly totalMs: number; readonly firstMs: number },
+  ): void {
     const cells = this.#of(model);
-    (cells.outcomes[outcome] ??= this.#metrics.counter("cgn_router_requests_total", model, "anonymous", outcome)).inc();
+    this.subjects.ended(model, outcome, subject);
     if (outcome === "cancelled") this.#metrics.counter("cgn_router_client_left_total", model).inc();
     if (times === undefined) return;
     cells.seconds.observe(times.totalMs / 1000);
@@ -72,15 +82,16 @@ export class RouterMetrics {
   }
 
   /** A request that the router itself answered with an error. */
-  refused(model: string, error: CgnError): void {
+  refused(model: string, error: CgnError, subject: Subject): void {
     const { blame, http } = CODES[error.code as Code];
     if (blame === "caller-left") {
-      this.ended(model, "cancelled");
+      this.ended(model, "cancelled", subject);
       return;
     }
     if (error.code === "OVERLOADED" && "reason" in error.details) this.rejected(model, String(error.details.reason));
+    if (error.code === "RATE_LIMITED") this.rejected(model, "rate limit");
     if (error.code === "NO_WORKER") this.rejected(model, "no ready worker");
-    this.ended(model, http === 429 || http === 503 ? "rejected" : http < 500 ? "client_error" : "upstream_error");
+    this.ended(model, http === 429 || http === 503 ? "rejected" : http < 500 ? "client_error" : "upstream_error", subject);
   }
 
   decided(ms: number): void {

@@ -38,9 +38,14 @@ const DISCARD_BYTES = 64 * 1024 * 1024;
 export async function serve(core: RouterCore, exchange: Exchange): Promise<void> {
   let model = "";
   try {
+    if (core.settings.cors !== undefined && answerCors(core.settings.cors, exchange)) return;
     const endpoint = requireEndpoint(exchange);
+    const pendingSubject = identify(core.access, exchange);
+    const subject = pendingSubject instanceof Promise ? await pendingSubject : pendingSubject;
+    exchange.subject = subject;
+    requireScope(subject, "inference", exchange.path);
     if (endpoint.kind === "models") return answerModels(core.fleet, exchange);
-    const subject = identify(exchange);
+    if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left while its key was checked", {});
     // Also where nobody waits: a deadline that is not understood is not kept.
     ownDeadline(exchange);
     const body = await readBody(exchange.req, core.settings.maxBodyBytes);
@@ -48,6 +53,9 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     const pendingRequest = read(endpoint, body, exchange.req.headers["content-type"], query);
     const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest;
     const wanted = request.model ?? onlyModel(core);
+    requireModel(subject, wanted);
+    const pendingTicket = core.access.admit(subject);
+    exchange.ticket = pendingTicket instanceof Promise ? await pendingTicket : pendingTicket;
     // Only names that exist become labels of metrics.
     model = core.fleet.group(wanted)?.model ?? "";
     const pendingGroup = core.waits.ready(wanted, exchange, request.stream);
@@ -64,6 +72,9 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     }
   } catch (e) {
     refuse(core, exchange, model, e);
+  } finally {
+    // Nothing is paid for what was not sent.
+    exchange.ticket.end(0);
   }
 }
 
@@ -83,13 +94,24 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, req
   const question: Question = { prompt, matches, session: typeof session === "string" ? session : undefined };
   const record = newRecord(core, exchange, request, prompt);
   try {
+    checkPromptSize(core, exchange, request, prompt);
     await tryWorkers(core, { exchange, subject, request, question, query, record, startedMs });
   } catch (e) {
     noteFailure(core, exchange, record, e);
     throw e;
   } finally {
+    exchange.ticket.end(usedTokens(record));
+    core.metrics.subjects.used(exchange.subject, record);
     core.requestLog?.note(record, request.root, prompt.bytes);
   }
+}
+
+/** What a request is billed: the engine's own figures; undefined where it worked and told none; 0 where it did not answer. */
+function usedTokens({ outcome }: DecisionRecord): number | undefined {
+  if (outcome === undefined || outcome.result === "rejected" || outcome.result === "upstream_error") return 0;
+  if (outcome.result === "client_error") return 0;
+  if (outcome.promptTokens === undefined) return undefined;
+  return outcome.promptTokens + (outcome.completionTokens ?? 0);
 }
 
 /** Everything about one request that its tries share. */
@@ -242,6 +264,7 @@ function answerHeaders(
   { worker, predictedTokens, promptTokens, exact }: Choice,
 ): Record<string, string> {
   return {
+    ...exchange.ticket.headers,
     "x-request-id": exchange.id,
     "x-cgn-node": worker.node,
     "x-cgn-cache-hit": String(predictedTokens > 0),
@@ -306,8 +329,11 @@ function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown)
       said: error.message,
       stack: error.cause instanceof Error ? error.cause.stack : undefined,
     });
-  core.metrics.refused(model, error);
+  core.metrics.refused(model, error, exchange.subject);
   if (error.code === "CALLER_LEFT") return;
-  answerError(exchange, error, { "x-request-id": exchange.id });
+  // RFC 9110 wants a 401 to say how to do better.
+  if (error.code === "UNAUTHENTICATED" && !exchange.res.headersSent) exchange.res.setHeader("www-authenticate", "Bearer");
+  const more = "headers" in error.details ? (error.details.headers as Readonly<Record<string, string>>) : {};
+  answerError(exchange, error, { ...more, "x-request-id": exchange.id });
   if (!req.complete) discardBody(req, DISCARD_BYTES);
 }

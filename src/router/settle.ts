@@ -74,7 +74,7 @@ export function settle(
     }),
   };
   s.metrics.legEnded(choice.worker.id, result);
-  s.metrics.ended(record.model, result, {
+  s.metrics.ended(record.model, result, exchange.subject, {
     totalMs: nowMs - exchange.startedMs,
     firstMs: (firstMs ?? nowMs) - exchange.startedMs,
   });

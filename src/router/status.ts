@@ -42,6 +42,7 @@ export function status(core: RouterCore, nodeId: string, draining: boolean, extr
     node: nodeId,
     draining,
     policy: core.settings.policy,
+    access: core.access.status(),
     models: core.fleet.models().map((model) => modelStatus(core, model, extras)),
     workers: core.fleet.workers().map((worker) => workerStatus(core, worker)),
     ...(extras?.sources === undefined ? {} : { sources: extras.sources() }),

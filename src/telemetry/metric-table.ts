@@ -64,6 +64,21 @@ export const METRICS = {
   },
   cgn_router_prompt_tokens_total: { type: "counter", labels: ["model"], help: "Prompt tokens, as engines reported" },
   cgn_router_completion_tokens_total: { type: "counter", labels: ["model"], help: "Tokens generated, as reported" },
+  cgn_router_subject_tokens_total: {
+    type: "counter",
+    labels: ["subject", "kind"],
+    help: "Tokens by who asked, as engines reported, by kind: prompt, cached (of them), completion. Subjects beyond 200 are `other`",
+  },
+  cgn_router_limit_store_ready: {
+    type: "gauge",
+    labels: ["store"],
+    help: "1 while rate limits are counted where they should be (memory, redis); 0: as on_redis_loss says",
+  },
+  cgn_router_trace_spans_total: {
+    type: "counter",
+    labels: ["result"],
+    help: "Trace spans, by what became of them: sent, failed (the collector refused or was gone), dropped (too many waited)",
+  },
   cgn_router_cached_tokens_total: { type: "counter", labels: ["model"], help: "Cached prompt tokens, as reported" },
   cgn_router_predicted_cached_tokens_total: {
     type: "counter",
