@@ -48,9 +48,64 @@ export interface Question {
   readonly session: string | undefined;
 }
 
+/** A worker that would be chosen; nothing is booked yet. */
+export interface Proposal extends Omit<Choice, "booking"> {
+  readonly ttftMs: number;
+  /** Prompt tokens that it would compute. */
+  readonly uncachedTokens: number;
+}
+
 /**
- * Choose among the group's ready workers and book the place, in one synchronous step: two requests never see the same free
- * worker. Undefined when all ready workers are in `tried`.
+ * Choose among workers; undefined when there are none. Booked (`book()`) in the same synchronous step, two requests never see the
+ * same free worker.
+ *
+ * @param name of the policy's own state: one that takes turns does so by model, and by part where requests are split
+ * @param adapt what the policy sees of a worker, where that is not its whole prefill
+ */
+export function propose(
+  c: Chooser,
+  workers: readonly WorkerInfo[],
+  model: string,
+  q: Question,
+  name: string = model,
+  adapt?: (snapshot: WorkerSnapshot) => WorkerSnapshot,
+): Proposal | undefined {
+  const free = underCap(c, workers);
+  if (free.length === 0) return undefined;
+  const { prompt, session } = q;
+  const nowMs = c.clock.now();
+  const promptTokens = totalTokens(c, model, q);
+  const seen = free.map((w) => snapshot(c, w, model, q, promptTokens, nowMs));
+  const facts = {
+    model,
+    promptTokens,
+    exact: prompt.exactTokens !== undefined,
+    prefix: session === undefined ? prompt.prefix : textHash(session),
+  };
+  const decision = c.policy(name).choose(facts, adapt === undefined ? seen : seen.map(adapt));
+  const chosen = seen[decision.index]!;
+  return {
+    worker: free[decision.index]!,
+    decision,
+    predictedTokens: chosen.cachedTokens,
+    tier: chosen.tier,
+    promptTokens,
+    exact: facts.exact,
+    queuedTokens: chosen.queuedTokens,
+    streams: chosen.streams,
+    ttftMs: decision.candidates[decision.index]!.ttftMs,
+    uncachedTokens: chosen.uncachedTokens,
+  };
+}
+
+/** @param tokens prompt tokens that it computes for this request; by default all that it has not cached */
+export function book(c: Chooser, proposal: Proposal, tokens: number = proposal.uncachedTokens): Choice {
+  const { ttftMs: _ttft, uncachedTokens: _uncached, ...choice } = proposal;
+  return { ...choice, booking: new Booking(c.loads.of(choice.worker.id), tokens, c.clock) };
+}
+
+/**
+ * Choose among the group's ready workers and book the place. Undefined when all of them are in `tried`.
  * @throws CgnError OVERLOADED when even the chosen one's predicted TTFT is above the written limit
  */
 export function chooseAndBook(
@@ -60,33 +115,15 @@ export function chooseAndBook(
   tried: ReadonlySet<WorkerId>,
 ): Choice | undefined {
   const free = tried.size === 0 ? group.ready : group.ready.filter((w) => !tried.has(w.id));
-  const workers = underCap(c, free);
-  if (workers.length === 0) return undefined;
-  const { prompt, session } = q;
-  const nowMs = c.clock.now();
-  const promptTokens = totalTokens(c, group.model, q);
-  const snapshots = workers.map((w) => snapshot(c, w, group.model, q, promptTokens, nowMs));
-  const facts = {
-    model: group.model,
-    promptTokens,
-    exact: prompt.exactTokens !== undefined,
-    prefix: session === undefined ? prompt.prefix : textHash(session),
-  };
-  const decision = c.policy(group.model).choose(facts, snapshots);
-  const chosen = snapshots[decision.index]!;
-  const predictedMs = decision.candidates[decision.index]!.ttftMs;
-  if (c.ttftSloMs !== undefined && predictedMs > c.ttftSloMs) throw overSlo(group.model, predictedMs, c.ttftSloMs);
-  return {
-    worker: workers[decision.index]!,
-    decision,
-    booking: new Booking(c.loads.of(chosen.id), chosen.uncachedTokens, c.clock),
-    predictedTokens: chosen.cachedTokens,
-    promptTokens,
-    exact: facts.exact,
-    queuedTokens: chosen.queuedTokens,
-    streams: chosen.streams,
-    tier: chosen.tier,
-  };
+  const proposal = propose(c, free, group.model, q);
+  if (proposal === undefined) return undefined;
+  requireSlo(c, group.model, proposal.ttftMs);
+  return book(c, proposal);
+}
+
+/** @throws CgnError OVERLOADED above `[router.admission].ttft_slo` */
+export function requireSlo(c: Chooser, model: string, predictedMs: number): void {
+  if (c.ttftSloMs !== undefined && predictedMs > c.ttftSloMs) throw overSlo(model, predictedMs, c.ttftSloMs);
 }
 
 function overSlo(model: string, predictedMs: number, limitMs: number): CgnError {
