@@ -44,11 +44,17 @@ function retryAfter(error: CgnError): string | undefined {
  * Answer with an error and its true status. Does nothing when the answer has begun: an error in a stream is the relay's.
  *
  * @param headers sent beside `content-type` and `retry-after`
+ * @param body in another form than OpenAI's
  */
-export function sendError(res: ServerResponse, error: CgnError, headers: Readonly<Record<string, string>> = {}): void {
+export function sendError(
+  res: ServerResponse,
+  error: CgnError,
+  headers: Readonly<Record<string, string>> = {},
+  body: object = errorBody(error),
+): void {
   if (res.headersSent || res.destroyed) return;
   const again = retryAfter(error);
-  sendJson(res, CODES[error.code as Code].http, errorBody(error), {
+  sendJson(res, CODES[error.code as Code].http, body, {
     ...headers,
     ...(again === undefined ? {} : { "retry-after": again }),
   });

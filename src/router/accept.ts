@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { ANONYMOUS, type Subject } from "../access/subject.ts";
 import { FREE_TICKET, type Ticket } from "../access/ticket.ts";
 import { type RequestTarget, readTarget } from "../http/request-target.ts";
-import { isKnownPath } from "./endpoints.ts";
+import { type ApiShape, isKnownPath, shapeOf } from "./endpoints.ts";
 
 /** One request of a client, from its first byte to the end of its answer. */
 export interface Exchange {
@@ -16,6 +16,8 @@ export interface Exchange {
   readonly path: string;
   /** Path and query as they go on. Undefined: the client's target cannot be read. */
   readonly target: string | undefined;
+  /** In whose form its client reads errors. */
+  readonly shape: ApiShape;
   readonly startedMs: number;
   /** Who asks; `anonymous` until `identify` has said. */
   subject: Subject;
@@ -47,12 +49,14 @@ export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number)
   const raw = req.url ?? "/";
   const read = readTarget(raw);
   const sent = req.headers["x-request-id"];
+  const spelling = endpointSpelling(read, raw);
   const exchange: Exchange = {
     id: typeof sent === "string" && REQUEST_ID.test(sent) ? sent : randomUUID(),
     req,
     res,
     method: req.method ?? "GET",
-    ...endpointSpelling(read, raw),
+    ...spelling,
+    shape: shapeOf(spelling.path),
     startedMs: nowMs,
     subject: ANONYMOUS,
     ticket: FREE_TICKET,

@@ -43,6 +43,7 @@ const count = (v: unknown): number | undefined =>
  */
 export function readAnswer(body: unknown, facts: AnswerFacts): void {
   if (!isObject(body)) return;
+  readEnd(body, facts);
   if (isObject(body["response"])) readAnswer(body["response"], facts);
   if (isObject(body["message"]) && "usage" in body["message"]) readUsage(body["message"]["usage"], facts);
   readUsage(body["usage"], facts);
@@ -51,6 +52,16 @@ export function readAnswer(body: unknown, facts: AnswerFacts): void {
   const choices = body["choices"];
   if (!Array.isArray(choices)) return;
   for (const choice of choices) if (isObject(choice)) readChoice(choice, facts);
+}
+
+/** Events of `/v1/messages` and `/v1/responses` that carry text, or end an answer; `type` of a whole one is another word. */
+function readEnd(body: Json, facts: AnswerFacts): void {
+  const { type, delta } = body;
+  if (typeof type !== "string") return;
+  if (type === "message_stop" || /^response\.(completed|incomplete|failed)$/.test(type)) facts.finished = true;
+  else if (type === "error") facts.error ??= body["error"] ?? body["message"] ?? type;
+  else if (type === "response.output_text.delta") addText(delta, facts);
+  else if (type === "content_block_delta" && isObject(delta)) addText(delta["text"], facts);
 }
 
 function readUsage(usage: unknown, facts: AnswerFacts): void {
@@ -81,7 +92,10 @@ function readChoice(choice: Json, facts: AnswerFacts): void {
   if (choice["finish_reason"] !== null && choice["finish_reason"] !== undefined) facts.finished = true;
   if ((choice["index"] ?? 0) !== 0) return;
   const part = choice["delta"] ?? choice["message"];
-  const text = isObject(part) ? part["content"] : choice["text"];
-  // What is beyond is lost to the index only: a shorter text is still the beginning of the next turn's prompt.
+  addText(isObject(part) ? part["content"] : choice["text"], facts);
+}
+
+/** What is beyond is lost to the index only: a shorter text is still the beginning of the next turn's prompt. */
+function addText(text: unknown, facts: AnswerFacts): void {
   if (typeof text === "string" && (facts.text?.length ?? 0) < MAX_TEXT) facts.text = (facts.text ?? "") + text;
 }

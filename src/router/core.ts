@@ -7,6 +7,7 @@ import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { Upstreams } from "../http/upstream.ts";
 import type { Learning } from "../routing/learning.ts";
 import type { LoadBook } from "../routing/load.ts";
+import type { Abilities } from "./abilities.ts";
 import type { Admissions } from "./admit.ts";
 import type { Chooser } from "./choose.ts";
 import type { CorsRules } from "./cors.ts";
@@ -39,6 +40,8 @@ export interface RouterCore {
   readonly renderers: RendererSource;
   readonly loads: LoadBook;
   readonly health: WorkerHealth;
+  /** Which worker serves which API. */
+  readonly abilities: Abilities;
   readonly learning: Learning;
   readonly chooser: Chooser;
   /** Requests whose model is being loaded. */

@@ -17,6 +17,7 @@ import { Learning } from "../routing/learning.ts";
 import { LoadBook } from "../routing/load.ts";
 import { createPolicy } from "../routing/policies.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { Abilities } from "./abilities.ts";
 import { accept } from "./accept.ts";
 import { createAdmin } from "./admin.ts";
 import { Admissions } from "./admit.ts";
@@ -171,6 +172,7 @@ function createCore(options: RouterOptions): RouterCore {
   const loads = new LoadBook();
   const learning = new Learning();
   const metrics = new RouterMetrics(options.metrics);
+  const abilities = new Abilities(clock);
   const upstreams = new Upstreams(options.timeouts ?? DEFAULT_TIMEOUTS);
   const admissions = new Admissions(settings.admission, clock);
   const lost = (worker: WorkerInfo, reason: string): void => {
@@ -200,6 +202,7 @@ function createCore(options: RouterOptions): RouterCore {
       learning.forget(id);
       metrics.forget(id);
       health.forget(id);
+      abilities.forget(id);
     }
     admissions.wake();
     waits.wake();
@@ -249,6 +252,7 @@ function createCore(options: RouterOptions): RouterCore {
     renderers: options.renderers,
     loads,
     health,
+    abilities,
     learning,
     answersOf: (model) => settings.modelAnswers?.[model] ?? settings.answers ?? DEFAULT_ANSWERS,
     random: Math.random,

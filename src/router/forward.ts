@@ -60,7 +60,7 @@ export function forwardPlan(
   return {
     request: {
       method: exchange.method,
-      path: exchange.target ?? "/",
+      path: request.target ?? exchange.target ?? "/",
       headers,
       body:
         request.body.length === 0

@@ -1,8 +1,9 @@
 import type { CgnError } from "../core/errors.ts";
-import { errorBody, sendError } from "../http/error-body.ts";
+import { sendError } from "../http/error-body.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
 import type { Exchange } from "./accept.ts";
 import { isObject } from "./answer.ts";
+import { anthropicFromEngine, apiErrorBody, apiErrorEvent } from "./api-errors.ts";
 import type { LegEnd, Sink, SinkContext } from "./sinks.ts";
 
 /**
@@ -28,16 +29,18 @@ export function sendComment({ res }: Exchange, text: string): void {
 
 /** Answer with an error: by its status, or as the last event where the stream has begun. */
 export function answerError(exchange: Exchange, error: CgnError, headers: Readonly<Record<string, string>> = {}): void {
-  if (exchange.opened) exchange.res.end(event(errorBody(error)));
-  else sendError(exchange.res, error, headers);
+  const body = apiErrorBody(error, exchange.shape, exchange.id);
+  if (exchange.opened) exchange.res.end(apiErrorEvent(body, exchange.shape));
+  else sendError(exchange.res, error, headers, body);
 }
 
 /** An engine's whole answer (JSON, for a stream that it refused) as the last event of a stream that has begun. */
-export function answerInStream(exchange: Pick<Exchange, "res">, status: number, body: Buffer): void {
-  exchange.res.end(event(wholeAsEvent(status, body)));
+export function answerInStream({ res, shape }: Pick<Exchange, "res" | "shape">, status: number, body: Buffer): void {
+  if (shape === "anthropic" && status >= 400) {
+    const said = anthropicFromEngine(status, body, "") ?? body;
+    res.end(`event: error\ndata: ${JSON.stringify(JSON.parse(said.toString("utf8")))}\n\n`);
+  } else res.end(apiErrorEvent(wholeAsEvent(status, body), status < 400 ? "openai" : shape));
 }
-
-const event = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
 
 /** Engines differ in their errors' shapes; clients look for `error` in an event. */
 function wholeAsEvent(status: number, body: Buffer): object {

@@ -3,6 +3,7 @@ import { CgnError } from "../core/errors.ts";
 import { rootKey } from "../core/prefix-knowledge.ts";
 import { isObject } from "./answer.ts";
 import type { Endpoint, EndpointKind } from "./endpoints.ts";
+import type { LegConversion } from "./leg-requests.ts";
 import { type Member, NotAnObject } from "./member-scanner.ts";
 import { PARSE_BYTES, readLarge } from "./read-large.ts";
 
@@ -21,9 +22,17 @@ export interface ReadRequest {
   readonly readsCache: boolean;
   /** Where the members of a large body are. */
   readonly members?: readonly Member[];
+  /** Path and query for the engine, where they are not the client's. */
+  readonly target?: string;
+  /** It was made of a request of another API, and its answer must be made into one. */
+  readonly convert?: LegConversion;
+  /** Where a form's `model` stands in the body. */
+  readonly formModel?: { readonly start: number; readonly end: number };
   /** Why a large body was not built: `json` has only what the router must know, and the prompt is not matched. */
   readonly unmatched?: string;
 }
+
+const NEEDS_JSON: ReadonlySet<EndpointKind> = new Set(["chat", "completion", "messages", "responses", "embedding"]);
 
 const SHOULD_BE = "Send a JSON object in UTF-8, not compressed";
 
@@ -45,7 +54,7 @@ export function read(
   query: string,
 ): ReadRequest | Promise<ReadRequest> {
   const { kind } = endpoint;
-  const needsJson = kind === "chat" || kind === "completion" || kind === "embedding";
+  const needsJson = NEEDS_JSON.has(kind);
   const base = { kind, body, stream: false, root: "", json: undefined, readsCache: true } as const;
   if (!needsJson && body.length === 0) {
     return { ...base, model: new URLSearchParams(query).get("model") ?? undefined };

@@ -3,9 +3,13 @@ import { forwardResponseHeaders, localLocation } from "../http/headers.ts";
 import type { UpstreamCall, UpstreamHandler, UpstreamRequest, Upstreams } from "../http/upstream.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
 import type { Leg } from "../routing/load.ts";
+import { isMissing } from "./abilities.ts";
 import type { Exchange } from "./accept.ts";
 import type { AnswerFacts } from "./answer.ts";
 import { AnswerTimer } from "./answer-timer.ts";
+import { rewriter } from "./api-errors.ts";
+import { ConvertedSink } from "./converted-sink.ts";
+import type { LegConversion } from "./leg-requests.ts";
 import { OpenedSink } from "./opened-stream.ts";
 import { FoldSink, type LegEnd, RawSink, type Sink, type SinkContext, StreamSink, WholeSink } from "./sinks.ts";
 
@@ -29,6 +33,8 @@ export interface RelayPlan {
   readonly streams: boolean;
   /** The client wants a whole answer, the engine was asked for a stream. */
   readonly fold: boolean;
+  /** The engine is asked for a chat completion in place of the client's API. */
+  readonly convert: LegConversion | undefined;
   readonly clock: Clock;
   readonly limits: AnswerLimits;
   /** First sign of generated text, once. */
@@ -50,6 +56,8 @@ export class Relay implements UpstreamHandler, Leg {
   #over = false;
   /** The URL that the engine is asked by. */
   #from = "";
+  /** The path without the query. */
+  #path = "";
   #cancelCommit: (() => void) | undefined;
   #timer: AnswerTimer | undefined;
 
@@ -61,6 +69,7 @@ export class Relay implements UpstreamHandler, Leg {
     return new Promise((resolve) => {
       this.#resolve = resolve;
       this.#from = origin + request.path;
+      this.#path = request.path.split("?", 1)[0]!;
       this.#plan.exchange.onLeft = () => this.#finish({ type: "left" });
       if (this.#plan.exchange.left) return this.#finish({ type: "left" });
       this.#call = upstreams.send(origin, { ...request, headersTimeoutMs: 0, idleTimeoutMs: 0 }, this);
@@ -94,9 +103,14 @@ export class Relay implements UpstreamHandler, Leg {
       }
       passed = { ...headers, location: local };
     }
+    const { convert } = this.#plan;
+    const rewrite = rewriter(exchange, convert);
     const context: SinkContext = {
       ...this.#plan,
       res: exchange.res,
+      shape: exchange.shape,
+      lacks: (code, body) => (isMissing(code, body, this.#path) ? this.#path : undefined),
+      ...(rewrite === undefined ? {} : { rewrite }),
       opened: exchange.opened,
       status,
       headers: { ...forwardResponseHeaders(passed), ...own },
@@ -109,7 +123,10 @@ export class Relay implements UpstreamHandler, Leg {
     if (status === 200 && events && this.#plan.fold) {
       this.#sink = new FoldSink(context);
     } else if (events) {
-      const sink = new StreamSink(context);
+      const sink =
+        convert === undefined || status !== 200
+          ? new StreamSink(context)
+          : new ConvertedSink(context, convert.by.stream(convert.asked));
       this.#sink = sink;
       this.#cancelCommit = clock.after(COMMIT_MS, () => sink.commit());
     } else if (exchange.opened) {

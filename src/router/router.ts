@@ -10,10 +10,11 @@ import type { RouterCore } from "./core.ts";
 import { answerCors } from "./cors.ts";
 import type { DecisionRecord } from "./decisions.ts";
 import { findEndpoint } from "./endpoints.ts";
-import { noWorker } from "./fleet.ts";
+import { type ModelGroup, noWorker } from "./fleet.ts";
 import { type ForwardPlan, forwardPlan, Retries, retryPauseMs } from "./forward.ts";
 import { giveUp } from "./give-up.ts";
 import { identify, requireModel, type Subject } from "./identify.ts";
+import { LegRequests } from "./leg-requests.ts";
 import { match } from "./match.ts";
 import { answerModels } from "./models.ts";
 import { answerError } from "./opened-stream.ts";
@@ -25,6 +26,9 @@ import { type LegRun, settle } from "./settle.ts";
 import type { LegEnd } from "./sinks.ts";
 import { ownDeadline } from "./wait-room.ts";
 import { signOf } from "./worker-health.ts";
+
+/** Endpoints whose answer is generated, and whose stream has an end of its own. */
+const GENERATES: ReadonlySet<string> = new Set(["chat", "completion", "messages", "responses"]);
 
 /** Beyond the limit a refused body is read on and thrown away for so long, that the client may hear why. */
 const DISCARD_BYTES = 64 * 1024 * 1024;
@@ -86,7 +90,9 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, req
   const startedMs = core.clock.now();
   const pendingRenderer = core.renderers.get(group);
   const renderer = pendingRenderer instanceof Promise ? await pendingRenderer : pendingRenderer;
-  const prompt = render(request, renderer, core.log);
+  const legs = new LegRequests(request, exchange);
+  const conversion = core.abilities.commonConversion(group, exchange.path);
+  const prompt = render(conversion === undefined ? request : legs.chat(conversion), renderer, core.log);
   const query = prompt.bytes === undefined ? undefined : { model, root: request.root, prompt: prompt.bytes };
   const pendingMatches = match(core.knowledge, request.readsCache ? query : undefined, core.clock, core.log);
   const matches = pendingMatches instanceof Promise ? await pendingMatches : pendingMatches;
@@ -95,7 +101,7 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, req
   const record = newRecord(core, exchange, request, prompt);
   try {
     checkPromptSize(core, exchange, request, prompt);
-    await tryWorkers(core, { exchange, subject, request, question, query, record, startedMs });
+    await tryWorkers(core, { exchange, subject, request, legs, question, query, record, startedMs });
   } catch (e) {
     noteFailure(core, exchange, record, e);
     throw e;
@@ -119,6 +125,8 @@ interface Routed {
   readonly exchange: Exchange;
   readonly subject: Subject;
   readonly request: ReadRequest;
+  /** The request in the forms that workers need. */
+  readonly legs: LegRequests;
   readonly question: Question;
   readonly query: MatchQuery | undefined;
   readonly record: DecisionRecord;
@@ -138,8 +146,10 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
       continue;
     }
     // From here to the booking nothing waits: the group is the one of this very moment.
-    const same = all.ready.filter((worker) => worker.id === only?.id);
-    const group = same.length === 0 ? all : { ...all, ready: same };
+    const able = routed.legs.able(core.abilities, all.ready, exchange.path);
+    if (able.length === 0 && all.ready.length > 0) throw lacking(core, all, exchange.path);
+    const same = able.filter((worker) => worker.id === only?.id);
+    const group = same.length > 0 ? { ...all, ready: same } : able === all.ready ? all : { ...all, ready: able };
     const choice = chooseAndBook(core.chooser, group, question, retries.tried);
     if (choice === undefined) throw noWorker(core.fleet, group);
     if (record.attempts.length === 0) noteDecision(core, record, choice, core.clock.now() - routed.startedMs);
@@ -148,8 +158,12 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     if (run.end.type !== "retry") return settle(core, exchange, request, question.prompt, record, run);
     if (routed.query !== undefined) core.knowledge.unsent?.(choice.worker.id, routed.query);
     core.metrics.legEnded(choice.worker.id, "retried");
+    if (run.end.lacks !== undefined && core.abilities.learn(choice.worker, run.end.lacks, run.end.held)) {
+      record.attempts.at(-1)!.failed = `it has no ${run.end.lacks}`;
+      continue;
+    }
     record.attempts.at(-1)!.failed = `${run.end.failure.kind}: ${run.end.failure.message}`;
-    const next = retries.next(choice.worker.id, run.end, others(core, model, choice, retries));
+    const next = retries.next(choice.worker.id, run.end, others(core, exchange, model, choice, retries));
     if (next === undefined) return giveUp(core, exchange, record, choice, run.end);
     only = next === "same" ? choice.worker : undefined;
     core.metrics.retried(model, run.end.failure.kind);
@@ -159,9 +173,9 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
 
 /** Send to the chosen worker and relay its answer; the booking is given back whatever happens. */
 async function runLeg(core: RouterCore, routed: Routed, choice: Choice, fresh: boolean): Promise<LegRun> {
-  const { exchange, subject, request, query } = routed;
+  const { exchange, request, query } = routed;
   const { worker, booking } = choice;
-  const plan = planOrRelease(exchange, subject, request, choice, fresh);
+  const { plan, leg } = planOrRelease(core, routed, choice, fresh);
   const load = core.loads.of(worker.id);
   const facts = noFacts();
   const sentMs = core.clock.now();
@@ -175,10 +189,11 @@ async function runLeg(core: RouterCore, routed: Routed, choice: Choice, fresh: b
     exchange,
     facts,
     headers: answerHeaders(exchange, choice),
-    mustFinish: request.stream && (request.kind === "chat" || request.kind === "completion"),
+    mustFinish: request.stream && GENERATES.has(request.kind),
     wantText: worker.kv.type === "history" && query !== undefined,
     dropUsage: plan.dropUsage,
     fold: plan.fold,
+    convert: leg.convert,
     streams: seesFirst,
     clock: core.clock,
     limits: core.answersOf(request.model ?? ""),
@@ -210,18 +225,25 @@ const pause = (core: RouterCore, ms: number): Promise<void> =>
 
 /** The booking is given back when the request cannot go to this worker. */
 function planOrRelease(
-  exchange: Exchange,
-  subject: Subject,
-  request: ReadRequest,
+  core: RouterCore,
+  { exchange, subject, request, legs }: Routed,
   { worker, booking }: Choice,
   fresh: boolean,
-): ForwardPlan {
+): { readonly plan: ForwardPlan; readonly leg: ReadRequest } {
   try {
-    return forwardPlan(exchange, subject, request, worker, fresh);
+    const way = core.abilities.way(worker, exchange.path);
+    const leg = way === undefined ? request : legs.by(way);
+    return { plan: forwardPlan(exchange, subject, leg, worker, fresh), leg };
   } catch (e) {
     booking.release();
     throw e;
   }
+}
+
+/** No ready worker has the endpoint: not now, if one that is not ready may have it. */
+function lacking(core: RouterCore, group: ModelGroup, path: string): CgnError {
+  const some = core.abilities.able(group.workers, path).length > 0;
+  return some ? noWorker(core.fleet, { ...group, ready: [] }) : core.abilities.refusal(group, path);
 }
 
 function requireEndpoint(exchange: Exchange): NonNullable<ReturnType<typeof findEndpoint>> {
@@ -254,9 +276,9 @@ function onlyModel(core: RouterCore): string {
 }
 
 /** Ready workers that could still be asked besides the one that just failed. */
-function others(core: RouterCore, model: string, { worker }: Choice, { tried }: Retries): number {
-  const ready = core.fleet.group(model)?.ready ?? [];
-  return ready.filter((w) => w.id !== worker.id && !tried.has(w.id)).length;
+function others(core: RouterCore, { path }: Exchange, model: string, { worker }: Choice, { tried }: Retries): number {
+  const able = core.abilities.able(core.fleet.group(model)?.ready ?? [], path);
+  return able.filter((w) => w.id !== worker.id && !tried.has(w.id)).length;
 }
 
 function answerHeaders(

@@ -2,15 +2,17 @@ import type { ServerResponse } from "node:http";
 import type { ResponseHeaders } from "../http/headers.ts";
 import { SseSplitter } from "../http/sse.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
-import { type AnswerFacts, readAnswer } from "./answer.ts";
+import { type AnswerFacts, isObject, readAnswer } from "./answer.ts";
+import { apiErrorEvent } from "./api-errors.ts";
+import type { ApiShape } from "./endpoints.ts";
 import { AnswerFolder } from "./fold.ts";
 
 /** How one leg of a request ended. */
 export type LegEnd =
   /** The client has the engine's whole answer. */
   | { readonly type: "complete"; readonly status: number }
-  /** Nothing was sent to the client: another worker may try. `held` is the engine's own answer, to be sent if none can. */
-  | { readonly type: "retry"; readonly failure: UpstreamFailure; readonly held?: HeldAnswer }
+  /** Nothing was sent to the client: another worker may try. `held` is the engine's own answer, to be sent if none can; `lacks` the path that it has not. */
+  | { readonly type: "retry"; readonly failure: UpstreamFailure; readonly held?: HeldAnswer; readonly lacks?: string }
   /** It broke after the first byte; the client was told in the stream, or its connection was cut. */
   | { readonly type: "broken"; readonly failure: UpstreamFailure }
   | { readonly type: "left" };
@@ -39,12 +41,17 @@ export interface SinkContext {
   /** As they go to the client, the router's own included. */
   readonly headers: ResponseHeaders;
   readonly facts: AnswerFacts;
-  /** A chat or text completion: its stream must end with a finish or `[DONE]`. */
+  /** A generated answer: its stream must end with a finish or `[DONE]`. */
   readonly mustFinish: boolean;
   /** Text is wanted of each event (history sources); else only events with figures are parsed. */
   readonly wantText: boolean;
   /** The usage chunk was asked for by the router, not by the client. */
   readonly dropUsage: boolean;
+  readonly shape: ApiShape;
+  /** The path that the engine does not have, if that is what its answer says. */
+  lacks(status: number, body: Buffer): string | undefined;
+  /** A whole answer as the client's API has it; undefined: as it came. */
+  readonly rewrite?: (status: number, body: Buffer) => Buffer | undefined;
   /** Its length is told by nothing but the connection's end: an answer that was cut looks like a whole one. */
   readonly untilClose: boolean;
   /** First sign of generated text. */
@@ -64,11 +71,13 @@ function send(c: SinkContext, bytes: Buffer): boolean {
   return c.res.write(bytes);
 }
 
-/** An error in OpenAI's shape as the last event of a stream. */
-export function errorEvent(failure: UpstreamFailure): Buffer {
+/** An error as the last event of a stream, in the form of the client's API. */
+export function errorEvent(failure: UpstreamFailure, shape: ApiShape): Buffer {
   const message = `The engine failed before its answer ended: ${failure.message}`;
-  const error = { message, type: "server_error", code: "upstream_failed", param: null };
-  return Buffer.from(`data: ${JSON.stringify({ error, src: "cgn" })}\n\n`);
+  const code = "upstream_failed";
+  if (shape === "anthropic")
+    return apiErrorEvent({ type: "error", error: { type: "api_error", message, code }, src: "cgn" }, shape);
+  return apiErrorEvent({ error: { message, type: "server_error", code, param: null }, src: "cgn" }, shape);
 }
 
 /**
@@ -134,7 +143,7 @@ export class StreamSink implements Sink {
     if (!this.#started && (this.#c.opened || !this.#c.res.headersSent)) return { type: "retry", failure };
     // What is left of an event would make the error unreadable.
     this.#splitter.flush();
-    this.#c.res.end(errorEvent(failure));
+    this.#c.res.end(errorEvent(failure, this.#c.shape));
     return { type: "broken", failure };
   }
 
@@ -170,19 +179,25 @@ function readEvent(data: Buffer, c: SinkContext): boolean {
     return false;
   }
   readAnswer(chunk, c.facts);
-  const { choices, usage } = chunk as { choices?: unknown; usage?: unknown };
+  if (!isObject(chunk)) return false;
+  const { choices, usage } = chunk;
   return Array.isArray(choices) && choices.length === 0 && typeof usage === "object" && usage !== null;
 }
+
+/** A finish of a choice, or the event that ends an answer of the Messages API. */
+const ENDS = /"finish_reason": ?"|^\{"type": ?"message_stop"/;
 
 /** Does an event hold figures, an end or an error? Most hold one token's text: 0.3 µs instead of a parse. */
 function worthParsing(data: Buffer, facts: AnswerFacts): boolean {
   if (data.includes('"usage"') || data.includes('"timings"') || data.includes('"error"')) return true;
-  if (!facts.finished && /"finish_reason": ?"/.test(data.toString("latin1"))) facts.finished = true;
+  if (!facts.finished && ENDS.test(data.toString("latin1"))) facts.finished = true;
   return false;
 }
 
 /** Above this an answer is passed on as it comes: it is not read for figures, and can no longer be tried elsewhere. */
 const HOLD_BYTES = 4 * 1024 * 1024;
+/** The same for an answer that must be read whole, to be written in the form of another API. */
+const REWRITE_BYTES = 64 * 1024 * 1024;
 /** Bodies up to this are parsed for figures; embeddings of many inputs are larger and not worth the time. */
 const PARSE_BYTES = 512 * 1024;
 
@@ -199,11 +214,14 @@ export class WholeSink implements Sink {
     this.#retryable = retryable;
   }
 
-  data(chunk: Buffer): boolean {
+  data(chunk: Buffer): boolean | UpstreamFailure {
     this.#size += chunk.length;
     if (this.#c.res.headersSent) return this.#c.res.write(chunk);
     this.#chunks.push(chunk);
-    return this.#size <= HOLD_BYTES || send(this.#c, Buffer.concat(this.#chunks.splice(0)));
+    if (this.#size <= HOLD_BYTES) return true;
+    if (this.#c.rewrite === undefined || this.#c.status >= 400)
+      return send(this.#c, Buffer.concat(this.#chunks.splice(0)));
+    return this.#size <= REWRITE_BYTES || unusable("its answer is too large to be converted");
   }
 
   end(): LegEnd {
@@ -215,13 +233,18 @@ export class WholeSink implements Sink {
     const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
     if (c.untilClose && c.status === 200 && isCut(body))
       return this.fail({ kind: "reset", phase: "body", message: "its answer was cut: it is no whole JSON" });
-    if (c.status >= 500 && this.#retryable(body)) {
+    const lacks = c.lacks(c.status, body);
+    const written = c.rewrite?.(c.status, body);
+    const sent = written ?? body;
+    if (lacks !== undefined || (c.status >= 500 && this.#retryable(body))) {
       const failure = { kind: "protocol", phase: "body", message: `it answered ${c.status}` } as const;
-      return { type: "retry", failure, held: { status: c.status, headers: c.headers, body } };
+      const held = { status: c.status, headers: c.headers, body: sent };
+      return { type: "retry", failure, held, ...(lacks === undefined ? {} : { lacks }) };
     }
-    if (body.length > 0) c.headers["content-length"] = String(body.length);
+    if (written !== undefined) c.headers["content-type"] = "application/json";
+    if (sent.length > 0) c.headers["content-length"] = String(sent.length);
     c.res.writeHead(c.status, c.headers);
-    c.res.end(body);
+    c.res.end(sent);
     // The client does not wait for our reading.
     if (body.length <= PARSE_BYTES && body[0] === 0x7b) readWhole(body, c.facts);
     return { type: "complete", status: c.status };
@@ -318,7 +341,8 @@ export class FoldSink implements Sink {
     if (answer === undefined)
       return this.fail({ kind: "reset", phase: "body", message: "its stream ended without a finish" });
     const status = c.facts.error === undefined ? c.status : errorStatus(c.facts.error);
-    const body = Buffer.from(JSON.stringify(answer));
+    const folded = Buffer.from(JSON.stringify(answer));
+    const body = c.rewrite?.(status, folded) ?? folded;
     const { "transfer-encoding": _t, "cache-control": _c, ...headers } = c.headers;
     c.res.writeHead(status, {
       ...headers,

@@ -129,6 +129,7 @@ export function signOf(end: LegEnd, fresh: boolean): { readonly sign: Sign; read
     if (end.status < 500 || end.status === 501) return { sign: "good" };
     return { sign: "bad", why: { reason: `it answered ${end.status}`, sure: false } };
   }
+  if (end.type === "retry" && end.lacks !== undefined) return { sign: "good" };
   const { kind, phase, message } = end.failure;
   // `lost` is the directory's news; the other two are ours, or would be so at any worker.
   if (kind === "lost" || kind === "aborted" || kind === "unusable") return { sign: "untold" };
