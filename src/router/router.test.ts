@@ -3,7 +3,6 @@ import { connect } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { workerId } from "../core/ids.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import type { UpstreamTimeouts } from "../http/upstream.ts";
 import type { RouterOptions } from "./create-router.ts";
 import { type FakeEngine, startFakeEngine } from "./testing/fake-engine.ts";
 import { startTestRouter, type TestRouter, testWorker } from "./testing/test-router.ts";
@@ -23,12 +22,11 @@ interface Rig extends TestRouter {
 async function rig(
   over: Partial<WorkerInfo> = {},
   settings: Partial<RouterOptions["settings"]> = {},
-  timeouts?: UpstreamTimeouts,
 ): Promise<Rig> {
   const a = await startFakeEngine();
   const b = await startFakeEngine();
   const workers = [testWorker("a", a.url, over), testWorker("b", b.url, over)];
-  const test = await startTestRouter(workers, { policy: "round_robin", ...settings }, timeouts);
+  const test = await startTestRouter(workers, { policy: "round_robin", ...settings });
   closers.push(a.close, b.close, () => test.router.close());
   return { ...test, a, b };
 }
@@ -281,12 +279,16 @@ describe("engines that fail before the first byte", () => {
     }
   });
 
-  it("an engine that hangs is given up after the header timeout, with 504", async () => {
-    const test = await rig({}, {}, { connectMs: 500, headersMs: 300, idleMs: 300 });
+  it("engines that hang are given up after answer_timeout, the second one too, with 504", async () => {
+    const answers = { firstTokenMs: 300, answerMs: 300, stallMs: 300, continueStreams: false };
+    const test = await rig({}, { answers });
     test.a.behaviour = "hang";
+    expect((await chat(test.url)).headers.get("x-cgn-node")).toBe("b");
+    test.b.behaviour = "hang";
     const res = await chat(test.url);
     expect(res.status).toBe(504);
-    expect((await res.json()).error.code).toBe("request_timeout");
+    const { error } = await res.json();
+    expect([error.code, error.message]).toEqual(["request_timeout", expect.stringContaining("answer_timeout")]);
     await until(() => test.a.seen[0]?.aborted === true);
   });
 
