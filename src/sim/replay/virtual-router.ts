@@ -118,9 +118,11 @@ export class VirtualRouter {
       streams: choice.streams,
       ttftMs: seen.ttftMs,
     });
-    if (seen.cachedTokens >= choice.cachedTokens) return;
-    const held = Math.ceil(seen.cachedTokens / this.#options.blockTokens);
-    this.#options.knowledge.correct(engine, request.blocks.slice(0, choice.cachedBlocks), held);
+    const { blockTokens, knowledge } = this.#options;
+    const held = Math.ceil(seen.cachedTokens / blockTokens);
+    // A prompt's last token is always computed, so the block that has it is computed anew, and is there all the same.
+    const usable = Math.min(choice.cachedBlocks, Math.floor((request.promptTokens - 1) / blockTokens));
+    if (held < usable) knowledge.correct(engine, request.blocks.slice(0, choice.cachedBlocks), held);
   }
 
   /** The leg came to nothing. */
