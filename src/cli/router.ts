@@ -20,6 +20,7 @@ import { commandLog } from "./command-log.ts";
 import { loadForCommand, type Shortcuts } from "./load-config.ts";
 import { openAccessOf } from "./open-access.ts";
 import { warnOfOpenAddress } from "./open-address.ts";
+import { openTracer } from "./open-tracer.ts";
 import { openKnowledge, wireAddress } from "./router-knowledge.ts";
 import { stopCode, stopped } from "./stop-code.ts";
 
@@ -149,6 +150,7 @@ async function runUntilStopped(
   });
   const templates = createModelTemplates({ env, clock, log });
   const guarded = await openAccessOf(settings, { clock, log });
+  const tracer = openTracer(settings, { clock, log, metrics });
   const router = createRouter({
     settings: settings.router,
     directory: parts.directory,
@@ -156,6 +158,7 @@ async function runUntilStopped(
     renderers: templates,
     tls: parts.tls,
     ...guarded,
+    tracer,
     clock,
     log,
     metrics,
@@ -175,6 +178,7 @@ async function runUntilStopped(
   } finally {
     await router.close();
     guarded.access.close();
+    await tracer?.close();
     knowledge.close();
   }
 }

@@ -16,6 +16,7 @@ import { kvRoutes } from "../wire/kv-server.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
 import { openTls } from "../wire/tls.ts";
 import { openAccessOf } from "./open-access.ts";
+import { openTracer } from "./open-tracer.ts";
 import { requireEngines } from "./require-engines.ts";
 
 /** Agent, kvcached and router in one process, joined by the contracts in `core`. */
@@ -54,6 +55,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
   const tls = openTls(settings.security, { clock, log });
   const directory = createMemoryDirectory();
   const metrics = createMetrics();
+  const tracer = openTracer(settings, { clock, log, metrics });
   let agentOf: Agent | undefined;
   const kvcached = createKvcached({
     clock,
@@ -73,6 +75,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     renderers: templates,
     tls,
     ...guarded,
+    tracer,
     clock,
     log,
     metrics,
@@ -91,6 +94,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
   const close = async (): Promise<void> => {
     await router.close();
     guarded.access.close();
+    await tracer?.close();
     await wire?.close();
     tls.close();
     unfollow();

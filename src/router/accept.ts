@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { ANONYMOUS, type Subject } from "../access/subject.ts";
 import { FREE_TICKET, type Ticket } from "../access/ticket.ts";
 import { type RequestTarget, readTarget } from "../http/request-target.ts";
+import type { RequestTrace } from "../telemetry/tracer.ts";
 import { type ApiShape, isKnownPath, shapeOf } from "./endpoints.ts";
 
 /** One request of a client, from its first byte to the end of its answer. */
@@ -23,6 +24,8 @@ export interface Exchange {
   subject: Subject;
   /** What it holds of its subject's limits. */
   ticket: Ticket;
+  /** Undefined: nothing is traced. */
+  trace: RequestTrace | undefined;
   /** The client went away before its answer ended. */
   left: boolean;
   /** How long it waited for its model to be loaded. */
@@ -60,6 +63,7 @@ export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number)
     startedMs: nowMs,
     subject: ANONYMOUS,
     ticket: FREE_TICKET,
+    trace: undefined,
     left: false,
     waitedMs: 0,
     opened: false,

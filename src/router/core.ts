@@ -7,6 +7,7 @@ import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { Upstreams } from "../http/upstream.ts";
 import type { Learning } from "../routing/learning.ts";
 import type { LoadBook } from "../routing/load.ts";
+import type { Tracer } from "../telemetry/tracer.ts";
 import type { Abilities } from "./abilities.ts";
 import type { Admissions } from "./admit.ts";
 import type { Chooser } from "./choose.ts";
@@ -53,6 +54,8 @@ export interface RouterCore {
   /** `[router].request_log`, where written. */
   readonly requestLog: RequestLog | undefined;
   readonly metrics: RouterMetrics;
+  /** `[tracing]`, where a collector is named. */
+  readonly tracer: Tracer | undefined;
   /** How long answers of a model may take. */
   readonly answersOf: (model: string) => AnswerSettings;
   /** 0 to 1. */

@@ -17,6 +17,7 @@ import { Learning } from "../routing/learning.ts";
 import { LoadBook } from "../routing/load.ts";
 import { createPolicy } from "../routing/policies.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import type { Tracer } from "../telemetry/tracer.ts";
 import { Abilities } from "./abilities.ts";
 import { accept } from "./accept.ts";
 import { createAdmin } from "./admin.ts";
@@ -54,6 +55,8 @@ export interface RouterOptions {
   readonly access?: Access;
   /** Off loopback `/metrics` of the admin port asks for a key too. */
   readonly protectMetrics?: boolean;
+  /** Without it nothing is traced. The caller closes it. */
+  readonly tracer?: Tracer | undefined;
   /** Longest prompt by model. */
   readonly maxPromptTokens?: ReadonlyMap<string, number>;
   readonly directory: WorkerDirectory;
@@ -246,6 +249,7 @@ function createCore(options: RouterOptions): RouterCore {
   return {
     settings,
     access: options.access ?? OPEN_ACCESS,
+    tracer: options.tracer,
     maxPromptTokens: options.maxPromptTokens ?? new Map(),
     fleet,
     knowledge: options.knowledge,

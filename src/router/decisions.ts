@@ -31,6 +31,10 @@ export interface DecisionRecord {
   readonly model: string;
   readonly path: string;
   readonly stream: boolean;
+  /** Name of the key or token. */
+  readonly subject?: string;
+  /** Trace that the request belongs to. */
+  readonly traceId?: string;
   policy: string;
   promptBytes?: number;
   promptTokens?: number;

@@ -52,9 +52,10 @@ export function forwardPlan(
   if (rankMember !== undefined) edits[rankMember] = rank;
   const headers = forwardRequestHeaders(
     exchange.req.rawHeaders,
-    (name) => isOurs(name, subject) || name === rankHeader,
+    (name) => isOurs(name, subject) || name === rankHeader || (name === "traceparent" && exchange.trace !== undefined),
   );
   headers.push("x-request-id", exchange.id);
+  if (exchange.trace !== undefined) headers.push("traceparent", exchange.trace.traceparent());
   if (rankHeader !== undefined) headers.push(rankHeader, rank);
   const edited = json !== undefined && Object.keys(edits).length > 0;
   return {

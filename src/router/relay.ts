@@ -37,6 +37,8 @@ export interface RelayPlan {
   readonly convert: LegConversion | undefined;
   readonly clock: Clock;
   readonly limits: AnswerLimits;
+  /** The engine's answer has begun. */
+  onHead?(): void;
   /** First sign of generated text, once. */
   onFirst(): void;
 }
@@ -92,6 +94,7 @@ export class Relay implements UpstreamHandler, Leg {
 
   onHead(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void {
     const { exchange, headers: own, clock } = this.#plan;
+    this.#plan.onHead?.();
     const location = headers["location"];
     let passed = headers;
     if (location !== undefined) {

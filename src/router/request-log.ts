@@ -57,6 +57,8 @@ export class RequestLog {
       run: this.#run,
       at: record.at,
       model: record.model,
+      subject: record.subject,
+      trace_id: record.traceId,
       prompt_tokens: outcome.promptTokens ?? record.promptTokens,
       prompt_bytes: record.promptBytes,
       output_tokens: outcome.completionTokens,

@@ -22,6 +22,7 @@ import { checkPromptSize } from "./prompt-size.ts";
 import { type ReadRequest, read } from "./read.ts";
 import { Relay } from "./relay.ts";
 import { type Prompt, render } from "./render.ts";
+import { beginTrace, endTrace, noteTrace } from "./request-tracing.ts";
 import { type LegRun, settle } from "./settle.ts";
 import type { LegEnd } from "./sinks.ts";
 import { ownDeadline } from "./wait-room.ts";
@@ -43,6 +44,7 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
   let model = "";
   try {
     if (core.settings.cors !== undefined && answerCors(core.settings.cors, exchange)) return;
+    if (core.tracer !== undefined) beginTrace(core.tracer, exchange);
     const endpoint = requireEndpoint(exchange);
     const pendingSubject = identify(core.access, exchange);
     const subject = pendingSubject instanceof Promise ? await pendingSubject : pendingSubject;
@@ -52,11 +54,13 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left while its key was checked", {});
     // Also where nobody waits: a deadline that is not understood is not kept.
     ownDeadline(exchange);
+    exchange.trace?.phase("read");
     const body = await readBody(exchange.req, core.settings.maxBodyBytes);
     const query = /\?(.*)$/s.exec(exchange.target ?? "")?.[1] ?? "";
     const pendingRequest = read(endpoint, body, exchange.req.headers["content-type"], query);
     const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest;
     const wanted = request.model ?? onlyModel(core);
+    exchange.trace?.phase("queue");
     requireModel(subject, wanted);
     const pendingTicket = core.access.admit(subject);
     exchange.ticket = pendingTicket instanceof Promise ? await pendingTicket : pendingTicket;
@@ -79,6 +83,7 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
   } finally {
     // Nothing is paid for what was not sent.
     exchange.ticket.end(0);
+    if (exchange.trace !== undefined) endTrace(exchange.trace, exchange, model);
   }
 }
 
@@ -88,12 +93,14 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, req
   const pendingGroup = core.waits.ready(model, exchange, request.stream);
   const group = pendingGroup instanceof Promise ? await pendingGroup : pendingGroup;
   const startedMs = core.clock.now();
+  exchange.trace?.phase("render");
   const pendingRenderer = core.renderers.get(group);
   const renderer = pendingRenderer instanceof Promise ? await pendingRenderer : pendingRenderer;
   const legs = new LegRequests(request, exchange);
   const conversion = core.abilities.commonConversion(group, exchange.path);
   const prompt = render(conversion === undefined ? request : legs.chat(conversion), renderer, core.log);
   const query = prompt.bytes === undefined ? undefined : { model, root: request.root, prompt: prompt.bytes };
+  exchange.trace?.phase("match");
   const pendingMatches = match(core.knowledge, request.readsCache ? query : undefined, core.clock, core.log);
   const matches = pendingMatches instanceof Promise ? await pendingMatches : pendingMatches;
   const session = exchange.req.headers["x-cgn-session"];
@@ -108,6 +115,7 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, req
   } finally {
     exchange.ticket.end(usedTokens(record));
     core.metrics.subjects.used(exchange.subject, record);
+    if (exchange.trace !== undefined) noteTrace(exchange.trace, record);
     core.requestLog?.note(record, request.root, prompt.bytes);
   }
 }
@@ -150,11 +158,13 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     if (able.length === 0 && all.ready.length > 0) throw lacking(core, all, exchange.path);
     const same = able.filter((worker) => worker.id === only?.id);
     const group = same.length > 0 ? { ...all, ready: same } : able === all.ready ? all : { ...all, ready: able };
+    exchange.trace?.phase("choose");
     const choice = chooseAndBook(core.chooser, group, question, retries.tried);
     if (choice === undefined) throw noWorker(core.fleet, group);
     if (record.attempts.length === 0) noteDecision(core, record, choice, core.clock.now() - routed.startedMs);
     noteAttempt(core, record, choice);
     const run = await runLeg(core, routed, choice, retries.renewed.has(choice.worker.id));
+    exchange.trace?.phase(run.end.type === "retry" ? "retry" : "settle");
     if (run.end.type !== "retry") return settle(core, exchange, request, question.prompt, record, run);
     if (routed.query !== undefined) core.knowledge.unsent?.(choice.worker.id, routed.query);
     core.metrics.legEnded(choice.worker.id, "retried");
@@ -348,6 +358,7 @@ function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown)
   if (error.code === "BUG")
     core.log.error("A request met a fault of the router", {
       id: exchange.id,
+      ...(exchange.trace === undefined ? {} : { trace_id: exchange.trace.traceId }),
       said: error.message,
       stack: error.cause instanceof Error ? error.cause.stack : undefined,
     });

@@ -43,6 +43,7 @@ export function status(core: RouterCore, nodeId: string, draining: boolean, extr
     draining,
     policy: core.settings.policy,
     access: core.access.status(),
+    ...(core.tracer === undefined ? {} : { tracing: core.tracer.status() }),
     models: core.fleet.models().map((model) => modelStatus(core, model, extras)),
     workers: core.fleet.workers().map((worker) => workerStatus(core, worker)),
     ...(extras?.sources === undefined ? {} : { sources: extras.sources() }),
