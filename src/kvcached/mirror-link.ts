@@ -228,7 +228,7 @@ export class MirrorLink {
     this.#state = "live";
     this.#reason = "";
     this.#lostMs = undefined;
-    this.queue.setOpen(true);
+    this.queue.opened(this.#current?.instance ?? "");
     log.info("kvcached is there: prefixes are matched in a copy of its index", {
       kvcached: client.name,
       how,
@@ -238,7 +238,7 @@ export class MirrorLink {
 
   #lost(reason: string): void {
     if (this.#ended.signal.aborted) return;
-    this.queue.setOpen(false);
+    this.queue.closed();
     this.#reason = reason;
     if (this.#state === "lost") return;
     const { log, client, clock } = this.#o;

@@ -1,4 +1,5 @@
 import { mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
@@ -74,6 +75,36 @@ function mirrorOf(uds: string, over: Partial<Parameters<typeof createMirror>[0]>
     client.close();
   });
   return made;
+}
+
+/** What stands between a router and its kvcached: it may stop passing on what the router says, and be cut. */
+async function between(name: string, first: string) {
+  const uds = join(dir, name);
+  const sockets = new Set<Socket>();
+  const state = { to: first, deaf: false, swallowed: 0 };
+  const server = createServer((near) => {
+    const far = connect({ path: state.to });
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on("error", () => socket.destroy());
+      socket.on("close", () => [near, far].map((each) => each.destroy()));
+    }
+    near.on("data", (bytes: Buffer) => {
+      if (state.deaf) state.swallowed += bytes.length;
+      else far.write(bytes);
+    });
+    far.on("data", (bytes: Buffer) => near.write(bytes));
+  });
+  await new Promise<void>((done) => server.listen(uds, done));
+  const cut = () => {
+    for (const socket of sockets) socket.destroy();
+    sockets.clear();
+  };
+  ends.push(() => {
+    cut();
+    server.close();
+  });
+  return { uds, state, cut };
 }
 
 const live = (mirror: Mirror) => until(() => mirror.status().every((each) => each.state === "live"));
@@ -172,6 +203,7 @@ describe("createMirror", () => {
     }
     const before = by(mirror.match(query(`${PAST}more`)));
     expect(Object.keys(before)).toHaveLength(2);
+    await until(() => mirror.status()[0]?.notesWaiting === 0);
     await first.close();
     // As after a restart with a snapshot: the same seed, another run, nothing known of engines without events.
     const second = service(7);
@@ -228,5 +260,31 @@ describe("createMirror", () => {
     await two.close();
     await until(() => mirror.status()[1]?.state === "lost");
     expect(matched().sort()).toEqual([LLAMA, OTHER]);
+  });
+
+  it("createMirror() tells a restarted kvcached what was on its way to the one that died", async () => {
+    const first = service(1);
+    first.register(worker(OTHER));
+    const way = await between("way.sock", (await serve(first, "way-1.sock")).uds);
+    const mirror = mirrorOf(way.uds);
+    await live(mirror);
+    way.state.deaf = true;
+    mirror.sent(OTHER, query(PAST));
+    await until(() => way.state.swallowed > PAST.length);
+    // It died with the call in its socket; the one that comes after it was told nothing yet.
+    const second = service(2);
+    second.register(worker(OTHER));
+    way.state.to = (await serve(second, "way-2.sock")).uds;
+    way.cut();
+    way.state.deaf = false;
+    await until(() => second.match(query(`${PAST}more`)).length > 0);
+    expect(first.match(query(`${PAST}more`))).toEqual([]);
+    await live(mirror);
+    // Told once: what it came to is believed in the copy as in kvcached.
+    mirror.observe(outcome(OTHER, PAST, 80));
+    const next = query(`${PAST}ok and on`);
+    await until(() => second.match(next)[0]?.tokens === 80 && mirror.match(next)[0]?.tokens === 80);
+    await until(() => mirror.status()[0]?.notesWaiting === 0);
+    expect(mirror.status()[0]?.notesDropped).toBe(0);
   });
 });
