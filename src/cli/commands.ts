@@ -4,6 +4,9 @@ import type { Command } from "./command.ts";
 import { configExplainCommand } from "./config-explain.ts";
 import { demoCommand } from "./demo.ts";
 import { explainCommand } from "./explain.ts";
+import { keyHashCommand } from "./key-hash.ts";
+import { keyListCommand } from "./key-list.ts";
+import { keyNewCommand } from "./key-new.ts";
 import { kvCaptureCommand } from "./kv-capture.ts";
 import { kvMatchCommand } from "./kv-match.ts";
 import { kvSourcesCommand } from "./kv-sources.ts";
@@ -21,9 +24,12 @@ import { routerCommand } from "./router.ts";
 import { simCommand } from "./sim.ts";
 import { simFitCommand } from "./sim-fit.ts";
 import { simProfilesCommand } from "./sim-profiles.ts";
+import { statusCommand } from "./status.ts";
 import { tableCommand } from "./table.ts";
+import { topCommand } from "./top.ts";
 import { traceExportCommand } from "./trace-export.ts";
 import { upCommand } from "./up.ts";
+import { usageCommand } from "./usage.ts";
 
 /** Every command, in the order of the help text. */
 export const COMMANDS: readonly Command[] = [
@@ -42,7 +48,13 @@ export const COMMANDS: readonly Command[] = [
   loadCommand,
   unloadCommand,
   routerCommand,
+  statusCommand,
+  topCommand,
   explainCommand,
+  keyNewCommand,
+  keyHashCommand,
+  keyListCommand,
+  usageCommand,
   kvcachedCommand,
   kvMatchCommand,
   kvSourcesCommand,
@@ -62,5 +74,6 @@ export const COMMAND_GROUPS: Readonly<Record<string, string>> = {
   config: "look into a configuration",
   recipe: "configurations that come with cgn",
   kv: "ask and check the prefix index",
+  key: "API keys: make them, hash them, list them",
   trace: "requests of the past",
 };

@@ -10,6 +10,7 @@ export interface TextRequest {
   readonly method?: "GET" | "POST";
   /** JSON. */
   readonly body?: string;
+  readonly headers?: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
 }
 
@@ -35,7 +36,8 @@ export async function fetchText(url: string, request: TextRequest): Promise<Text
       method: request.method ?? "GET",
       redirect: "manual",
       signal: AbortSignal.timeout(request.timeoutMs),
-      ...(request.body === undefined ? {} : { body: request.body, headers: { "content-type": "application/json" } }),
+      headers: { ...request.headers, ...(request.body === undefined ? {} : { "content-type": "application/json" }) },
+      ...(request.body === undefined ? {} : { body: request.body }),
     });
     return { status: res.status, body: await boundedText(res), refused: false };
   } catch (e) {

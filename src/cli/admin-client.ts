@@ -1,0 +1,63 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { CgnError } from "../core/errors.ts";
+import { fetchText } from "../http/fetch-text.ts";
+import type { CliContext, Option, Values } from "./command.ts";
+
+export const DEFAULT_ADMIN = "http://127.0.0.1:9091";
+
+/** Options of commands that ask a running router's admin port. */
+export const ADMIN_OPTIONS = {
+  admin: { type: "string", value: "URL", about: "the router's admin port", default: DEFAULT_ADMIN },
+  "key-file": {
+    type: "string",
+    value: "FILE",
+    about: "file with a key of scope metrics or admin, for an admin port off loopback (else $CGN_ADMIN_KEY)",
+  },
+} as const satisfies Record<string, Option>;
+
+/** The admin port's address without a slash at its end. */
+export function adminBase(options: Values): string {
+  const admin = String(options["admin"] ?? DEFAULT_ADMIN);
+  return (/^https?:\/\//.test(admin) ? admin : `http://${admin}`).replace(/\/+$/, "");
+}
+
+/**
+ * GET a text of a running router's admin port.
+ * @throws CgnError DEPENDENCY_UNREACHABLE; BAD_INVOCATION with the router's words for what it refuses
+ */
+export async function askAdmin(path: string, options: Values, cli: Pick<CliContext, "env" | "cwd">): Promise<string> {
+  const base = adminBase(options);
+  const key = adminKey(options, cli);
+  const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
+  const { status, body } = await fetchText(`${base}${path}`, { timeoutMs: 10_000, headers });
+  if (status === 200) return body;
+  if (status >= 400 && status < 500) {
+    throw new CgnError("BAD_INVOCATION", `Cannot ask the router at ${base}: ${wordsOf(body) ?? status}`, { status });
+  }
+  const is = status === 0 ? "nothing answers there" : `it answers ${status}`;
+  const message = `Cannot ask the router at ${base}: ${is}. Name its admin port with --admin`;
+  throw new CgnError("DEPENDENCY_UNREACHABLE", message, { base });
+}
+
+function adminKey(options: Values, { env, cwd }: Pick<CliContext, "env" | "cwd">): string | undefined {
+  const file = options["keyFile"];
+  if (typeof file !== "string") return env["CGN_ADMIN_KEY"];
+  try {
+    return readFileSync(resolve(cwd, file), "utf8").trim();
+  } catch (e) {
+    const said = e instanceof Error ? e.message : String(e);
+    throw new CgnError("BAD_INVOCATION", `Cannot read the key in "${file}": ${said}. Name a file with one key`, {
+      file,
+    });
+  }
+}
+
+function wordsOf(body: string): string | undefined {
+  try {
+    const { error } = JSON.parse(body) as { readonly error?: { readonly message?: string } };
+    return error?.message;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,99 @@
+import { textTable } from "./kv-address.ts";
+import type { RouterFigures, RouterStatus, TrafficFigures } from "./router-figures.ts";
+
+const plain = (text: string): string => text.replaceAll(/\p{Cc}+/gu, " ");
+const percent = (share: number | undefined): string => (share === undefined ? "-" : `${Math.round(share * 100)} %`);
+const perS = (rate: number | undefined): string =>
+  rate === undefined ? "-" : rate >= 100 ? rate.toFixed(0) : rate.toFixed(1);
+const ms = (value: number | undefined): string =>
+  value === undefined ? "-" : value < 1_000 ? `${value.toFixed(0)} ms` : `${(value / 1_000).toFixed(1)} s`;
+
+/** What one wants to know at a glance: models, engines, and whatever is worse than it could be. */
+export function routerText(status: RouterStatus, figures: RouterFigures): string {
+  const parts = [headline(status, figures), "", modelTable(status, figures)];
+  if (status.workers.length > 0) parts.push("", workerTable(status, figures));
+  const troubles = troublesOf(status);
+  if (troubles.length > 0) parts.push("", ...troubles.map((text) => `! ${plain(text)}`));
+  return parts.join("\n");
+}
+
+function headline(status: RouterStatus, { all, connections }: RouterFigures): string {
+  const { requestsPerS, generatedPerS, ttftMs } = all;
+  return [
+    `${plain(status.node)}${status.draining ? " DRAINING" : ""}`,
+    `policy ${status.policy}`,
+    requestsPerS === undefined ? `${all.requests} requests` : `${perS(requestsPerS)} requests/s`,
+    ...(all.failed > 0 ? [`${all.failed} not ok`] : []),
+    ...(generatedPerS === undefined ? [] : [`${perS(generatedPerS)} tokens/s`]),
+    ...(ttftMs === undefined ? [] : [`TTFT p50 ${ms(ttftMs.p50)} p90 ${ms(ttftMs.p90)}`]),
+    `cached ${percent(all.hitReal)} (predicted ${percent(all.hitPredicted)})`,
+    `${connections} connections`,
+  ].join("  ");
+}
+
+function modelTable(status: RouterStatus, figures: RouterFigures): string {
+  if (status.models.length === 0) return "no model is served yet";
+  const none: TrafficFigures = { requests: 0, failed: 0 };
+  const rows = status.models.map((m) => {
+    const t = figures.models.get(m.model) ?? none;
+    return [
+      plain(m.model),
+      `${m.ready}/${m.workers}`,
+      String(m.running),
+      String(m.queued + m.waitingForLoad),
+      t.requestsPerS === undefined ? String(t.requests) : `${perS(t.requestsPerS)}/s`,
+      String(t.failed),
+      ms(t.ttftMs?.p50),
+      ms(t.ttftMs?.p90),
+      percent(t.hitReal),
+      percent(t.hitPredicted),
+    ];
+  });
+  const head = ["MODEL", "READY", "RUNNING", "QUEUED", "REQUESTS", "NOT OK", "TTFT p50", "p90", "CACHED", "PREDICTED"];
+  return textTable([head, ...rows]);
+}
+
+function workerTable(status: RouterStatus, figures: RouterFigures): string {
+  const rows = status.workers.map((w) => {
+    const { requests, predictedTokens, reportedTokens } = w.cache;
+    const rate = figures.workers.get(w.id)?.requestsPerS;
+    return [
+      plain(w.id),
+      w.kind,
+      w.takesRequests ? w.state : `${w.state}*`,
+      String(w.load.inFlight),
+      String(w.load.queuedTokens),
+      rate === undefined ? String(requests) : `${perS(rate)}/s`,
+      requests === 0 ? "-" : `${reportedTokens}/${predictedTokens}`,
+      w.takesRequests ? "" : plain(w.whyNot ?? w.reason).slice(0, 60),
+    ];
+  });
+  return textTable([["ENGINE", "KIND", "STATE", "RUNNING", "TO PREFILL", "REQUESTS", "CACHED/PRED.", ""], ...rows]);
+}
+
+/** Whatever is worse than it could be, with what to do. */
+function troublesOf({ models, access, tracing }: RouterStatus): string[] {
+  const limits = access?.rateLimit;
+  return [
+    ...models.flatMap((m) => (m.problem === undefined ? [] : [`${m.model}: ${m.problem}`])),
+    ...models.flatMap((m) => (m.ready === 0 && m.workers > 0 ? [`${m.model}: no engine is ready`] : [])),
+    ...(limits?.state === "lost" ? [`rate limits: ${limits.store} is lost (${limits.onLoss})`] : []),
+    ...(access?.keysFile?.problem === undefined ? [] : [`keys file: ${access.keysFile.problem}`]),
+    ...(access?.oidc?.problem === undefined ? [] : [`${access.oidc.issuer}: ${access.oidc.problem}`]),
+    ...(tracing?.problem === undefined ? [] : [`traces to ${tracing.endpoint}: ${tracing.problem}`]),
+  ];
+}
+
+/** The same as data, for `--json`. */
+export function routerJson(status: RouterStatus, figures: RouterFigures): object {
+  return {
+    node: status.node,
+    draining: status.draining,
+    policy: status.policy,
+    connections: figures.connections,
+    all: figures.all,
+    models: status.models.map((m) => ({ ...m, ...figures.models.get(m.model) })),
+    engines: status.workers.map((w) => ({ ...w, ...figures.workers.get(w.id) })),
+    troubles: troublesOf(status),
+  };
+}
