@@ -43,7 +43,8 @@ export const routerCommand: Command = {
     engine: {
       type: "string[]",
       value: "URL[,KEY=VALUE]",
-      about: "an engine that somebody else runs; keys: kind, model, events, replay, tokenizer. May be repeated",
+      about:
+        "an engine that somebody else runs; keys: kind, model, role, bootstrap, events, replay, tokenizer. May be repeated",
     },
     engines: { type: "string[]", value: "URL", variadic: true, about: "several plain ones" },
     agent: { type: "string[]", value: "URL|unix:PATH", about: "follow this agent's engines. May be repeated" },
@@ -123,8 +124,16 @@ function openFleet(settings: Settings, options: Values, cli: CliContext, log: Lo
 }
 
 /** An engine of the file that somebody else starts. */
-function specOf({ url, kind, model }: Settings["engines"][number]): EngineSpec {
-  return { url, kind, tokenizer: tokenizerSource(model), ...(model.name === "" ? {} : { model: model.name }) };
+function specOf({ url, kind, model, role, slot }: Settings["engines"][number]): EngineSpec {
+  const bootstrapPort = slot.prefillBootstrapPort;
+  return {
+    url,
+    kind,
+    role,
+    tokenizer: tokenizerSource(model),
+    ...(bootstrapPort === undefined ? {} : { bootstrapPort }),
+    ...(model.name === "" ? {} : { model: model.name }),
+  };
 }
 
 async function runUntilStopped(

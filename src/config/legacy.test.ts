@@ -20,7 +20,6 @@ describe("loadConfig() with files of the original system", () => {
       "cluster",
       "router.listen_grpc",
       "router.cascade.enabled",
-      "router.disagg.enabled",
       "router.federation.enabled",
       "router.federation.peers",
       "metrics.scrape_targets",

@@ -36,13 +36,6 @@ export const NOT_YET: readonly Unsupported[] = [
       "Run everything in one process with cgn up, or name the other daemons by flags (cgn router --engine, cgn kvcached --agent)",
   },
   {
-    path: ["router", "disagg", "enabled"],
-    asks: isOn,
-    problem: 'this version of cgn\'s router does not split requests: only engines with role "both" are used',
-    remedy:
-      'Run engines with role = "both", or put the engines\' own disaggregation proxy in front of prefill and decode',
-  },
-  {
     path: ["router", "worker_threads"],
     asks: (value) => typeof value === "number" && value > 1,
     problem: `${NOTHING}: the router is one process with one thread for requests`,

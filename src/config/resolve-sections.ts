@@ -90,7 +90,11 @@ export function routerSettings(
     ...(router.cors.origins.length === 0
       ? {}
       : { cors: { origins: router.cors.origins, headers: router.cors.headers, maxAgeMs: router.cors.max_age } }),
-    disagg: { enabled: router.disagg.enabled, colocateBelowTokens: router.disagg.colocate_below_tokens },
+    disagg: {
+      splits: router.disagg.enabled !== false,
+      colocateBelowTokens: router.disagg.colocate_below_tokens,
+      prefillTimeoutMs: router.disagg.prefill_timeout,
+    },
   };
 }
 

@@ -96,7 +96,11 @@ const cors = z
 
 const disagg = z
   .strictObject({
-    enabled: flag("Send long prompts to a prefill worker, then to a decode worker", false),
+    enabled: about(
+      z.boolean().optional(),
+      "Send long prompts to a prefill worker, then to a decode worker. Not written: wherever there are engines of both roles that go together",
+    ),
+    prefill_timeout: duration("A prefill leg without an answer for so long has failed", 120_000),
     colocate_below_tokens: about(z.int().min(0).default(256), "Shorter uncached prompts are not split", {
       unit: "tokens",
     }),

@@ -92,7 +92,12 @@ export interface RouterSettings {
   };
   /** Web pages that may call; undefined: none. */
   readonly cors?: CorsSettings;
-  readonly disagg: { readonly enabled: boolean; readonly colocateBelowTokens: number };
+  readonly disagg: {
+    /** False only where `enabled = false` is written. */
+    readonly splits: boolean;
+    readonly colocateBelowTokens: number;
+    readonly prefillTimeoutMs: number;
+  };
 }
 
 /** All times in ms; 0: no limit. */

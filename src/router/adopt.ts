@@ -24,7 +24,7 @@ export function unknownWorker(spec: EngineSpec): WorkerInfo {
     traits: {},
     url: spec.url,
     models: spec.model === undefined ? [] : [spec.model],
-    role: "both",
+    role: spec.role ?? "both",
     kv: spec.kv ?? { type: "history", entries: HISTORY_ENTRIES, minTokens: HISTORY_MIN_TOKENS },
     tokenizer: spec.tokenizer,
     state: "starting",
@@ -72,6 +72,7 @@ export async function adoptEngine(
     ...upstreamName(spec, served),
     ...(blockTokens === undefined ? {} : { blockTokens }),
     ...contextLimit(served),
+    ...handOver(spec, engine),
   };
 }
 
@@ -114,6 +115,12 @@ function upstreamName(spec: EngineSpec, served: readonly { readonly id: string }
   const own = served[0]?.id;
   if (spec.model === undefined || own === undefined || served.some((m) => m.id === spec.model)) return {};
   return { upstreamModel: own };
+}
+
+/** What can be known of the hand-over of an engine that somebody else started. */
+function handOver({ role, url, bootstrapPort }: EngineSpec, { disaggregation }: Engine): Pick<WorkerInfo, "handOver"> {
+  if (role === undefined || role === "both" || disaggregation === undefined) return {};
+  return { handOver: disaggregation.adopted(role, new URL(url).hostname, bootstrapPort) };
 }
 
 function contextLimit(served: readonly { readonly maxModelTokens?: number }[]): { maxModelTokens?: number } {

@@ -1,6 +1,5 @@
 import type { Access } from "../access/access.ts";
 import type { AnswerSettings } from "../config/settings.ts";
-import type { Access } from "../access/access.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
@@ -11,6 +10,7 @@ import type { Tracer } from "../telemetry/tracer.ts";
 import type { Abilities } from "./abilities.ts";
 import type { Admissions } from "./admit.ts";
 import type { Chooser } from "./choose.ts";
+import type { Splitter } from "./choose-way.ts";
 import type { CorsRules } from "./cors.ts";
 import type { DecisionLog } from "./decisions.ts";
 import type { DemandReport } from "./demand-report.ts";
@@ -45,6 +45,8 @@ export interface RouterCore {
   readonly abilities: Abilities;
   readonly learning: Learning;
   readonly chooser: Chooser;
+  /** Of requests that are computed by two workers. */
+  readonly splitter: Splitter;
   /** Requests whose model is being loaded. */
   readonly waits: WaitRoom;
   readonly demand: DemandReport | undefined;

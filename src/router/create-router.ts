@@ -31,6 +31,7 @@ import type { RendererSource } from "./render.ts";
 import { RequestLog } from "./request-log.ts";
 import { serve } from "./router.ts";
 import { RouterMetrics } from "./router-metrics.ts";
+import { createSplitter } from "./splitter.ts";
 import type { AdminExtras } from "./status.ts";
 import { WaitRoom } from "./wait-room.ts";
 import { WorkerHealth } from "./worker-health.ts";
@@ -50,7 +51,7 @@ export interface RouterOptions {
     | "requestLog"
     | "cors"
   > &
-    Partial<Pick<RouterSettings, "answers" | "modelAnswers">>;
+    Partial<Pick<RouterSettings, "answers" | "modelAnswers" | "disagg">>;
   /** Who may do what; without it everybody may ask, and nobody is limited. The caller closes it. */
   readonly access?: Access;
   /** Off loopback `/metrics` of the admin port asks for a key too. */
@@ -203,6 +204,7 @@ function createCore(options: RouterOptions): RouterCore {
     const ids = new Set(fleet.workers().map((w) => w.id));
     for (const id of loads.sweep(ids)) {
       learning.forget(id);
+      splitter.forget(id);
       metrics.forget(id);
       health.forget(id);
       abilities.forget(id);
@@ -212,7 +214,8 @@ function createCore(options: RouterOptions): RouterCore {
     demand?.changed();
     warm();
   };
-  const fleet = new Fleet(options.directory, lost, changed, (id) => health.heldBack(id));
+  const splitter = createSplitter(settings.disagg);
+  const fleet = new Fleet(options.directory, lost, changed, (id) => health.heldBack(id), settings.disagg?.splits);
   const { maxQueue } = settings.admission;
   const limits =
     options.loader === undefined
@@ -268,6 +271,7 @@ function createCore(options: RouterOptions): RouterCore {
       perReplica: settings.admission.maxConcurrentPerReplica,
       ttftSloMs: settings.admission.ttftSloMs,
     },
+    splitter,
     waits,
     demand,
     admissions,

@@ -1,8 +1,8 @@
 import type { PredictionVerdict } from "../core/prefix-knowledge.ts";
 import type { CostTerms } from "../routing/decision.ts";
 
-/** One try of a request on one worker. */
-export interface AttemptRecord {
+/** A worker, why it was chosen, and among which. */
+export interface ChosenRecord {
   readonly worker: string;
   readonly node: string;
   readonly reason: string;
@@ -17,6 +17,14 @@ export interface AttemptRecord {
     readonly uncachedTokens: number;
     readonly inFlight: number;
   }[];
+}
+
+/** One try of a request on one worker, or on two. */
+export interface AttemptRecord extends ChosenRecord {
+  /** Of a split request: who computed the prompt; the rest is the decode worker. */
+  readonly prefill?: ChosenRecord;
+  /** Why it was computed by one worker although there are pairs. */
+  readonly whole?: string;
   /** Workers that take requests and were passed over because of their circuit breakers, with the reason; absent: none. */
   readonly heldBack?: Readonly<Record<string, string>>;
   /** Why it did not stay there; absent for the one that answered. */

@@ -1,4 +1,4 @@
-import { ENGINE_KINDS, type EngineKind } from "../core/engine-kind.ts";
+import { ENGINE_KINDS, type EngineKind, ROLES, type Role } from "../core/engine-kind.ts";
 import { CgnError } from "../core/errors.ts";
 import type { KvSource, TokenizerSource } from "../core/worker.ts";
 
@@ -9,14 +9,18 @@ export interface EngineSpec {
   readonly kind?: EngineKind;
   /** The name clients use. */
   readonly model?: string;
+  /** Default `both`. */
+  readonly role?: Role;
+  /** Port of a prefill engine's bootstrap server (SGLang), where it is not its usual one. */
+  readonly bootstrapPort?: number;
   readonly kv?: KvSource;
   readonly tokenizer: TokenizerSource;
 }
 
-const KEYS = ["kind", "model", "events", "replay", "tokenizer"] as const;
+const KEYS = ["kind", "model", "role", "bootstrap", "events", "replay", "tokenizer"] as const;
 
 /**
- * Read `URL[,kind=vllm][,model=NAME][,events=tcp://HOST:PORT][,replay=tcp://…][,tokenizer=DIR]`. A tokenizer is a folder, a
+ * Read `URL[,kind=vllm][,model=NAME][,role=prefill][,bootstrap=PORT][,events=tcp://HOST:PORT][,replay=tcp://…][,tokenizer=DIR]`. A tokenizer is a folder, a
  * `.gguf` file, or `bytes` (the simulator's).
  * @throws CgnError BAD_INVOCATION
  */
@@ -34,12 +38,16 @@ export function parseEngineSpec(text: string): EngineSpec {
   }
   const model = given.get("model");
   const kind = kindOf(given.get("kind"), text);
+  const role = roleOf(given.get("role"), text);
+  const bootstrapPort = portOf(given.get("bootstrap"), text);
   const kv = eventsOf(given.get("events"), given.get("replay"), text);
   return {
     url,
     tokenizer: tokenizerOf(given.get("tokenizer")),
     ...(kind === undefined ? {} : { kind }),
     ...(model === undefined ? {} : { model }),
+    ...(role === undefined ? {} : { role }),
+    ...(bootstrapPort === undefined ? {} : { bootstrapPort }),
     ...(kv === undefined ? {} : { kv }),
   };
 }
@@ -64,6 +72,19 @@ function kindOf(kind: string | undefined, text: string): EngineKind | undefined 
   const known = ENGINE_KINDS.find((each) => each === kind);
   if (kind === undefined || known !== undefined) return known;
   throw invalid(text, `"${kind}" is no engine kind`, `Use one of ${ENGINE_KINDS.join(", ")}`);
+}
+
+function roleOf(role: string | undefined, text: string): Role | undefined {
+  const known = ROLES.find((each) => each === role);
+  if (role === undefined || known !== undefined) return known;
+  throw invalid(text, `"${role}" is no role`, `Use one of ${ROLES.join(", ")}`);
+}
+
+function portOf(port: string | undefined, text: string): number | undefined {
+  if (port === undefined) return undefined;
+  const number = Number(port);
+  if (Number.isInteger(number) && number >= 1 && number <= 65_535) return number;
+  throw invalid(text, `"${port}" is no port`, "Write bootstrap=PORT, for example bootstrap=8998");
 }
 
 function eventsOf(endpoint: string | undefined, replay: string | undefined, text: string): KvSource | undefined {

@@ -1,6 +1,7 @@
 import { CgnError } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
 import { holdsNothing, type WorkerDirectory, type WorkerInfo } from "../core/worker.ts";
+import { partsOf, partsOfGroup } from "./pairs.ts";
 
 /** The workers of one model. */
 export interface ModelGroup {
@@ -24,6 +25,8 @@ const MAX_DEPARTED = 100;
  */
 export class Fleet {
   readonly #onLost: (worker: WorkerInfo, reason: string) => void;
+  readonly #splits: boolean;
+  readonly #unpaired = new Map<WorkerId, string>();
   readonly #heldBack: (worker: WorkerId) => string | undefined;
   readonly #onChange: () => void;
   readonly #marks = new Map<string, Mark>();
@@ -35,6 +38,7 @@ export class Fleet {
   /**
    * @param onLost the process behind `worker` is gone (down, restarted, or no longer listed)
    * @param onChange after each change of the list, not for the first one
+   * @param splits may requests be computed by a prefill and a decode worker together?
    * @param heldBack why a worker gets no requests while others of its model can take them (its circuit breaker)
    */
   constructor(
@@ -42,7 +46,9 @@ export class Fleet {
     onLost: (worker: WorkerInfo, reason: string) => void,
     onChange: () => void = () => {},
     heldBack: (worker: WorkerId) => string | undefined = () => undefined,
+    splits = true,
   ) {
+    this.#splits = splits;
     this.#heldBack = heldBack;
     this.#onLost = onLost;
     this.#onChange = onChange;
@@ -74,8 +80,24 @@ export class Fleet {
     const mark = this.#markOf(worker);
     if (mark !== undefined) return `${mark} by an operator`;
     if (worker.state !== "ready") return worker.reason === "" ? worker.state : `${worker.state}: ${worker.reason}`;
-    if (worker.role !== "both") return `serves only ${worker.role}, and disaggregated requests are not routed yet`;
-    return undefined;
+    return worker.role === "both" ? undefined : this.#roleProblem(worker);
+  }
+
+  #roleProblem({ id, role, traits }: WorkerInfo): string | undefined {
+    if (!this.#splits) return `serves only ${role}, and [router.disagg].enabled is false`;
+    // One that also answers whole requests is of use without a partner, when nobody else is left.
+    return traits.servesWhole === true ? undefined : this.#unpaired.get(id);
+  }
+
+  /** Why a prefill or decode worker has nobody to hand over to, or take over from. */
+  whyUnpaired(worker: WorkerId): string | undefined {
+    return this.#unpaired.get(worker);
+  }
+
+  /** Workers that take over from a prefill worker, or hand over to a decode worker, now. */
+  pairedWith(worker: WorkerInfo, model: string): readonly WorkerInfo[] {
+    const { pairings } = partsOfGroup(this.#groups.get(model)?.ready ?? []);
+    return pairings.find(({ prefill }) => prefill.id === worker.id)?.decodes ?? [];
   }
 
   /** Why a worker that takes requests gets none now; undefined where it does, or where all of a model's are held back. */
@@ -104,7 +126,10 @@ export class Fleet {
   /** Will one of the group's workers be loaded when requests wait for it, or is it started anew by a reload? */
   isLoadable({ workers }: ModelGroup): boolean {
     return workers.some(
-      (w) => (w.onDemand === true || w.returns === true) && w.role === "both" && this.#markOf(w) === undefined,
+      (w) =>
+        (w.onDemand === true || w.returns === true) &&
+        this.#markOf(w) === undefined &&
+        (w.role === "both" || this.#splits),
     );
   }
 
@@ -159,6 +184,23 @@ export class Fleet {
     }
   }
 
+  /** Find out who has nobody to work with, before it is asked who takes requests. */
+  #pair(groups: ReadonlyMap<string, readonly WorkerInfo[]>): void {
+    this.#unpaired.clear();
+    if (!this.#splits || this.#workers.every(({ role }) => role === "both")) return;
+    const paired = new Set<WorkerId>();
+    for (const workers of groups.values()) {
+      const ready = workers.filter((w) => w.role !== "both" && w.state === "ready" && this.#markOf(w) === undefined);
+      const { unpaired } = partsOf(ready);
+      for (const worker of ready) {
+        const why = unpaired.get(worker.id);
+        if (why === undefined) paired.add(worker.id);
+        else this.#unpaired.set(worker.id, why);
+      }
+    }
+    for (const id of paired) this.#unpaired.delete(id);
+  }
+
   #regroup(): void {
     const groups = new Map<string, WorkerInfo[]>();
     for (const worker of this.#workers) {
@@ -168,6 +210,7 @@ export class Fleet {
         else group.push(worker);
       }
     }
+    this.#pair(groups);
     this.#groups = new Map(
       [...groups].map(([model, workers]) => {
         const able = workers.filter((w) => this.whyNot(w) === undefined);

@@ -1,6 +1,8 @@
 import { CgnError } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { WorkerInfo } from "../core/worker.ts";
+import type { BodyEdits } from "../engines/disaggregation.ts";
+import { findEngine } from "../engines/registry.ts";
 import { forwardRequestHeaders } from "../http/headers.ts";
 import type { UpstreamRequest } from "../http/upstream.ts";
 import type { Exchange } from "./accept.ts";
@@ -9,7 +11,7 @@ import { canFold } from "./fold.ts";
 import type { Subject } from "./identify.ts";
 import { mayBeObject, type ReadRequest } from "./read.ts";
 import type { LegEnd } from "./sinks.ts";
-import { spliceMembers } from "./splice.ts";
+import { type MemberEdits, spliceMembers } from "./splice.ts";
 
 /** A request as one worker gets it, and what the relay must undo on the way back. */
 export interface ForwardPlan {
@@ -18,6 +20,14 @@ export interface ForwardPlan {
   readonly fold: boolean;
   /** The last chunk, with nothing but usage, is for the router only. */
   readonly dropUsage: boolean;
+}
+
+/** What a leg of a split request has besides. */
+export interface LegEdits {
+  /** Members that say how KV is handed over. They win over all else. */
+  readonly edits?: BodyEdits;
+  /** Its answer is not for the client: nothing must be undone on the way back. */
+  readonly quiet?: boolean;
 }
 
 /**
@@ -32,9 +42,10 @@ export function forwardPlan(
   request: ReadRequest,
   worker: WorkerInfo,
   fresh: boolean,
+  { edits: own = {}, quiet = false }: LegEdits = {},
 ): ForwardPlan {
   const { json } = request;
-  const prompted = request.kind === "chat" || request.kind === "completion";
+  const prompted = !quiet && (request.kind === "chat" || request.kind === "completion");
   // Of a body that was not built it is not known what the answer must look like.
   const fold =
     prompted && worker.traits.foldNonStreaming === true && request.unmatched === undefined && canFold(json ?? {});
@@ -44,12 +55,14 @@ export function forwardPlan(
     edits["model"] = JSON.stringify(worker.upstreamModel);
   }
   if (worker.traits.stripKvTransferParams === true) stripTransferParams(exchange, request, edits);
+  else if (worker.handOver !== undefined) stripOwnMembers(worker, json, edits);
   if (fold) edits["stream"] = "true";
   if (fold || dropUsage)
     edits["stream_options"] = textOf("stream_options", { ...streamOptions(json), include_usage: true });
   const { rankHeader, rankMember } = worker.rank === undefined ? {} : worker.traits;
   const rank = String(worker.rank?.index ?? 0);
   if (rankMember !== undefined) edits[rankMember] = rank;
+  Object.assign(edits, own);
   const headers = forwardRequestHeaders(
     exchange.req.rawHeaders,
     (name) => isOurs(name, subject) || name === rankHeader || (name === "traceparent" && exchange.trace !== undefined),
@@ -57,18 +70,12 @@ export function forwardPlan(
   headers.push("x-request-id", exchange.id);
   if (exchange.trace !== undefined) headers.push("traceparent", exchange.trace.traceparent());
   if (rankHeader !== undefined) headers.push(rankHeader, rank);
-  const edited = json !== undefined && Object.keys(edits).length > 0;
   return {
     request: {
       method: exchange.method,
       path: request.target ?? exchange.target ?? "/",
       headers,
-      body:
-        request.body.length === 0
-          ? undefined
-          : edited
-            ? spliceMembers(request.body, edits, request.members)
-            : request.body,
+      body: request.body.length === 0 ? undefined : editedBody(request, edits, worker.upstreamModel),
       ...(fresh || worker.traits.closesConnections === true ? { fresh: true } : {}),
     },
     fold,
@@ -76,7 +83,25 @@ export function forwardPlan(
   };
 }
 
+function editedBody(request: ReadRequest, edits: MemberEdits, upstreamModel: string | undefined): Buffer {
+  const { body, json, members, formModel } = request;
+  if (json !== undefined) return Object.keys(edits).length > 0 ? spliceMembers(body, edits, members) : body;
+  if (formModel === undefined || upstreamModel === undefined || upstreamModel === request.model) return body;
+  return Buffer.concat([body.subarray(0, formModel.start), Buffer.from(upstreamModel), body.subarray(formModel.end)]);
+}
+
 const TRANSFER_PARAMS = "kv_transfer_params";
+
+/** Clients have no say in how KV is handed over. */
+function stripOwnMembers(
+  { kind }: WorkerInfo,
+  json: ReadRequest["json"],
+  edits: Record<string, string | undefined>,
+): void {
+  for (const name of findEngine(kind).disaggregation?.ownMembers ?? []) {
+    if (json !== undefined && name in json) edits[name] = undefined;
+  }
+}
 
 /**
  * Take out what vLLM's connectors act upon: `kv_transfer_params` at the top, and within `vllm_xargs`, which vLLM 0.11 and

@@ -1,5 +1,5 @@
-import { sendJson } from "../http/error-body.ts";
 import { mayUseModel } from "../access/model-globs.ts";
+import { sendJson } from "../http/error-body.ts";
 import type { Exchange } from "./accept.ts";
 import { type Fleet, type ModelGroup, modelNotFound } from "./fleet.ts";
 import { requireModel, type Subject } from "./identify.ts";

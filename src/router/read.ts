@@ -5,6 +5,7 @@ import { isObject } from "./answer.ts";
 import type { Endpoint, EndpointKind } from "./endpoints.ts";
 import type { LegConversion } from "./leg-requests.ts";
 import { type Member, NotAnObject } from "./member-scanner.ts";
+import { findFormModel } from "./read-form.ts";
 import { PARSE_BYTES, readLarge } from "./read-large.ts";
 
 /** A request whose body was read. The bytes stay as they came; `json` is what they say. */
@@ -60,7 +61,8 @@ export function read(
     return { ...base, model: new URLSearchParams(query).get("model") ?? undefined };
   }
   if (!needsJson && !mayBeObject(body)) {
-    return { ...base, model: contentType?.startsWith("multipart/form-data") ? multipartModel(body) : undefined };
+    const form = contentType === undefined ? undefined : findFormModel(body, contentType);
+    return form === undefined ? { ...base, model: undefined } : { ...base, model: form.model, formModel: form };
   }
   if (!isUtf8(body)) {
     if (needsJson) throw invalid("the body is not UTF-8", SHOULD_BE);
@@ -148,15 +150,4 @@ function parseObject(body: Buffer, needed: boolean): Readonly<Record<string, unk
   if (isObject(json)) return json;
   if (!needed) return undefined;
   throw invalid("the body is JSON, but no object", 'Send an object, for example {"model": "…", "messages": […]}');
-}
-
-/** The `model` field of a form (audio endpoints). Looked for in the first and last 64 KiB: the rest is the file. */
-function multipartModel(body: Buffer): string | undefined {
-  const window = 64 * 1024;
-  const ends = [body.subarray(0, window), body.subarray(Math.max(0, body.length - window))];
-  for (const part of ends) {
-    const found = /name="model"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,256})\r\n--/.exec(part.toString("latin1"));
-    if (found?.[1] !== undefined) return Buffer.from(found[1], "latin1").toString("utf8");
-  }
-  return undefined;
 }

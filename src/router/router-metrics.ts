@@ -23,7 +23,6 @@ export interface CacheSums {
 const RATIO_FORGET = 0.995;
 
 interface ModelCells {
-  readonly outcomes: Partial<Record<Outcome, CounterCell>>;
   readonly seconds: HistogramCell;
   readonly ttft: HistogramCell;
   readonly inFlight: GaugeCell;
@@ -37,7 +36,6 @@ interface ModelCells {
 
 function modelCells(metrics: Metrics, model: string): ModelCells {
   return {
-    outcomes: {},
     seconds: metrics.histogram("cgn_router_request_seconds", model),
     ttft: metrics.histogram("cgn_router_ttft_seconds", model),
     inFlight: metrics.gauge("cgn_router_admission_inflight", model, "both"),
@@ -91,7 +89,11 @@ export class RouterMetrics {
     if (error.code === "OVERLOADED" && "reason" in error.details) this.rejected(model, String(error.details.reason));
     if (error.code === "RATE_LIMITED") this.rejected(model, "rate limit");
     if (error.code === "NO_WORKER") this.rejected(model, "no ready worker");
-    this.ended(model, http === 429 || http === 503 ? "rejected" : http < 500 ? "client_error" : "upstream_error", subject);
+    this.ended(
+      model,
+      http === 429 || http === 503 ? "rejected" : http < 500 ? "client_error" : "upstream_error",
+      subject,
+    );
   }
 
   decided(ms: number): void {
@@ -138,6 +140,30 @@ export class RouterMetrics {
     });
     cells.predicted.inc(predicted);
     cells.error.observe(Math.abs(predicted - cachedTokens));
+  }
+
+  /** The prefill leg of a split request: what its engine had cached, against what was predicted. */
+  predicted(model: string, worker: WorkerId, predicted: number, cached: number): void {
+    const cells = this.#of(model);
+    const sums = this.cacheOf(worker);
+    this.#caches.set(worker, {
+      requests: sums.requests + 1,
+      predictedTokens: sums.predictedTokens + predicted,
+      reportedTokens: sums.reportedTokens + cached,
+      errorTokens: sums.errorTokens + Math.abs(predicted - cached),
+    });
+    cells.predicted.inc(predicted);
+    cells.error.observe(Math.abs(predicted - cached));
+  }
+
+  /** A split request was tried. */
+  split(model: string, outcome: "ok" | "failed"): void {
+    this.#metrics.counter("cgn_router_split_total", model, outcome).inc();
+  }
+
+  /** KV that nobody wanted was fetched from its prefill engine, so that it lets go of it; or could not be. */
+  released(freed: boolean): void {
+    this.#metrics.counter("cgn_router_kv_released_total", freed ? "freed" : "left").inc();
   }
 
   /** What was predicted for a worker and what it reported, since the router started. */

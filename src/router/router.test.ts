@@ -19,10 +19,7 @@ interface Rig extends TestRouter {
 }
 
 /** A router before engines `a` and `b`. Round robin, so that `a` is asked first. */
-async function rig(
-  over: Partial<WorkerInfo> = {},
-  settings: Partial<RouterOptions["settings"]> = {},
-): Promise<Rig> {
+async function rig(over: Partial<WorkerInfo> = {}, settings: Partial<RouterOptions["settings"]> = {}): Promise<Rig> {
   const a = await startFakeEngine();
   const b = await startFakeEngine();
   const workers = [testWorker("a", a.url, over), testWorker("b", b.url, over)];

@@ -1,35 +1,31 @@
 import { requireScope } from "../access/access.ts";
-import { CgnError, CODES, toCgnError } from "../core/errors.ts";
-import type { MatchQuery } from "../core/prefix-knowledge.ts";
+import { CgnError, toCgnError } from "../core/errors.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import { discardBody, readBody } from "../http/body.ts";
 import type { Exchange } from "./accept.ts";
-import { noFacts } from "./answer.ts";
-import { type Choice, chooseAndBook, type Question } from "./choose.ts";
+import type { Choice, Question } from "./choose.ts";
+import { chooseWay } from "./choose-way.ts";
 import type { RouterCore } from "./core.ts";
 import { answerCors } from "./cors.ts";
 import type { DecisionRecord } from "./decisions.ts";
+import { type FailedTry, trySplit } from "./disaggregate.ts";
 import { findEndpoint } from "./endpoints.ts";
 import { type ModelGroup, noWorker } from "./fleet.ts";
-import { type ForwardPlan, forwardPlan, Retries, retryPauseMs } from "./forward.ts";
+import { Retries, retryPauseMs } from "./forward.ts";
 import { giveUp } from "./give-up.ts";
 import { identify, requireModel, type Subject } from "./identify.ts";
+import { type Routed, runLeg } from "./leg.ts";
 import { LegRequests } from "./leg-requests.ts";
 import { match } from "./match.ts";
 import { answerModels } from "./models.ts";
 import { answerError } from "./opened-stream.ts";
 import { checkPromptSize } from "./prompt-size.ts";
 import { type ReadRequest, read } from "./read.ts";
-import { Relay } from "./relay.ts";
-import { type Prompt, render } from "./render.ts";
+import { newRecord, noteAttempt, noteDecision, noteFailure } from "./record.ts";
+import { render } from "./render.ts";
 import { beginTrace, endTrace, noteTrace } from "./request-tracing.ts";
-import { type LegRun, settle } from "./settle.ts";
-import type { LegEnd } from "./sinks.ts";
+import { settle } from "./settle.ts";
 import { ownDeadline } from "./wait-room.ts";
-import { signOf } from "./worker-health.ts";
-
-/** Endpoints whose answer is generated, and whose stream has an end of its own. */
-const GENERATES: ReadonlySet<string> = new Set(["chat", "completion", "messages", "responses"]);
 
 /** Beyond the limit a refused body is read on and thrown away for so long, that the client may hear why. */
 const DISCARD_BYTES = 64 * 1024 * 1024;
@@ -128,24 +124,12 @@ function usedTokens({ outcome }: DecisionRecord): number | undefined {
   return outcome.promptTokens + (outcome.completionTokens ?? 0);
 }
 
-/** Everything about one request that its tries share. */
-interface Routed {
-  readonly exchange: Exchange;
-  readonly subject: Subject;
-  readonly request: ReadRequest;
-  /** The request in the forms that workers need. */
-  readonly legs: LegRequests;
-  readonly question: Question;
-  readonly query: MatchQuery | undefined;
-  readonly record: DecisionRecord;
-  readonly startedMs: number;
-}
-
 async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
   const { exchange, request, question, record } = routed;
   const model = request.model ?? "";
   const retries = new Retries();
   let only: WorkerInfo | undefined;
+  let failed: FailedTry | undefined;
   for (;;) {
     if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left before its request was sent", {});
     const all = core.waits.ready(model, exchange, request.stream);
@@ -159,11 +143,24 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     const same = able.filter((worker) => worker.id === only?.id);
     const group = same.length > 0 ? { ...all, ready: same } : able === all.ready ? all : { ...all, ready: able };
     exchange.trace?.phase("choose");
-    const choice = chooseAndBook(core.chooser, group, question, retries.tried);
-    if (choice === undefined) throw noWorker(core.fleet, group);
+    const asked = { path: exchange.path, json: request.json, unmatched: request.unmatched };
+    const way = chooseWay(core.chooser, core.splitter, group, question, asked, retries.tried);
+    if (way === undefined) {
+      if (failed === undefined) throw noWorker(core.fleet, group);
+      return giveUp(core, exchange, record, failed.choice, failed.end);
+    }
+    const choice = way.type === "whole" ? way.choice : way.decode;
     if (record.attempts.length === 0) noteDecision(core, record, choice, core.clock.now() - routed.startedMs);
-    noteAttempt(core, record, choice);
-    const run = await runLeg(core, routed, choice, retries.renewed.has(choice.worker.id));
+    noteAttempt(core, record, choice, way.type === "whole" ? way.note : way.prefill);
+    if (way.type === "split") {
+      const fresh = [way.prefill, way.decode].some(({ worker }) => retries.renewed.has(worker.id));
+      failed = await trySplit(core, routed, way, fresh);
+      if (failed === undefined) return;
+      if (!(await mayRetry(core, routed, retries, failed))) return;
+      only = undefined;
+      continue;
+    }
+    const run = await runLeg(core, routed, choice, { fresh: retries.renewed.has(choice.worker.id) });
     exchange.trace?.phase(run.end.type === "retry" ? "retry" : "settle");
     if (run.end.type !== "retry") return settle(core, exchange, request, question.prompt, record, run);
     if (routed.query !== undefined) core.knowledge.unsent?.(choice.worker.id, routed.query);
@@ -172,83 +169,34 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
       record.attempts.at(-1)!.failed = `it has no ${run.end.lacks}`;
       continue;
     }
-    record.attempts.at(-1)!.failed = `${run.end.failure.kind}: ${run.end.failure.message}`;
-    const next = retries.next(choice.worker.id, run.end, others(core, exchange, model, choice, retries));
-    if (next === undefined) return giveUp(core, exchange, record, choice, run.end);
+    failed = { choice, end: run.end };
+    const next = await mayRetry(core, routed, retries, failed);
+    if (!next) return;
     only = next === "same" ? choice.worker : undefined;
-    core.metrics.retried(model, run.end.failure.kind);
-    if (next === "other") await pause(core, retryPauseMs(record.attempts.length, core.random()));
   }
 }
 
-/** Send to the chosen worker and relay its answer; the booking is given back whatever happens. */
-async function runLeg(core: RouterCore, routed: Routed, choice: Choice, fresh: boolean): Promise<LegRun> {
-  const { exchange, request, query } = routed;
-  const { worker, booking } = choice;
-  const { plan, leg } = planOrRelease(core, routed, choice, fresh);
-  const load = core.loads.of(worker.id);
-  const facts = noFacts();
-  const sentMs = core.clock.now();
-  let firstMs: number | undefined;
-  const seesFirst = request.stream || plan.fold;
-  // The first token of a whole answer is not seen: its prompt counts as computed when the prediction says so.
-  const cancel = seesFirst
-    ? undefined
-    : core.clock.after(choice.decision.candidates[choice.decision.index]!.ttftMs, () => booking.firstToken());
-  const relay = new Relay({
-    exchange,
-    facts,
-    headers: answerHeaders(exchange, choice),
-    mustFinish: request.stream && GENERATES.has(request.kind),
-    wantText: worker.kv.type === "history" && query !== undefined,
-    dropUsage: plan.dropUsage,
-    fold: plan.fold,
-    convert: leg.convert,
-    streams: seesFirst,
-    clock: core.clock,
-    limits: core.answersOf(request.model ?? ""),
-    onFirst: () => {
-      if (firstMs === undefined) core.health.told(worker, "good", sentMs);
-      firstMs ??= core.clock.now();
-      booking.firstToken();
-    },
-  });
-  load.legs.add(relay);
-  core.health.begun(worker);
-  let end: LegEnd = { type: "left" };
-  try {
-    const ending = relay.run(core.upstreams, worker.url, plan.request);
-    if (query !== undefined) core.knowledge.sent(worker.id, query);
-    end = await ending;
-  } finally {
-    cancel?.();
-    load.legs.delete(relay);
-    booking.release();
-    const { sign, why } = signOf(end, fresh);
-    core.health.told(worker, sign, sentMs, why);
+/** After a failed try: whom to ask now, once it is time to. False: nobody, and the client was told. */
+async function mayRetry(
+  core: RouterCore,
+  { exchange, request, record }: Routed,
+  retries: Retries,
+  { choice, end }: FailedTry,
+): Promise<"same" | "other" | false> {
+  const model = request.model ?? "";
+  record.attempts.at(-1)!.failed = `${end.failure.kind}: ${end.failure.message}`;
+  const next = retries.next(choice.worker.id, end, others(core, exchange, model, choice, retries));
+  if (next === undefined) {
+    giveUp(core, exchange, record, choice, end);
+    return false;
   }
-  return { choice, facts, end, sentMs, firstMs: seesFirst ? firstMs : undefined };
+  core.metrics.retried(model, end.failure.kind);
+  if (next === "other") await pause(core, retryPauseMs(record.attempts.length, core.random()));
+  return next;
 }
 
 const pause = (core: RouterCore, ms: number): Promise<void> =>
   new Promise((resolve) => void core.clock.after(ms, resolve));
-
-/** The booking is given back when the request cannot go to this worker. */
-function planOrRelease(
-  core: RouterCore,
-  { exchange, subject, request, legs }: Routed,
-  { worker, booking }: Choice,
-  fresh: boolean,
-): { readonly plan: ForwardPlan; readonly leg: ReadRequest } {
-  try {
-    const way = core.abilities.way(worker, exchange.path);
-    const leg = way === undefined ? request : legs.by(way);
-    return { plan: forwardPlan(exchange, subject, leg, worker, fresh), leg };
-  } catch (e) {
-    booking.release();
-    throw e;
-  }
-}
 
 /** No ready worker has the endpoint: not now, if one that is not ready may have it. */
 function lacking(core: RouterCore, group: ModelGroup, path: string): CgnError {
@@ -291,66 +239,6 @@ function others(core: RouterCore, { path }: Exchange, model: string, { worker }:
   return able.filter((w) => w.id !== worker.id && !tried.has(w.id)).length;
 }
 
-function answerHeaders(
-  exchange: Exchange,
-  { worker, predictedTokens, promptTokens, exact }: Choice,
-): Record<string, string> {
-  return {
-    ...exchange.ticket.headers,
-    "x-request-id": exchange.id,
-    "x-cgn-node": worker.node,
-    "x-cgn-cache-hit": String(predictedTokens > 0),
-    "x-cgn-predicted-cached-tokens": String(predictedTokens),
-    ...(exact ? { "x-cgn-prompt-tokens": String(promptTokens) } : {}),
-  };
-}
-
-function newRecord(core: RouterCore, exchange: Exchange, request: ReadRequest, prompt: Prompt): DecisionRecord {
-  const unmatched = prompt.reason ?? (request.readsCache ? undefined : "the engine does not read its cache for it");
-  const record: DecisionRecord = {
-    id: exchange.id,
-    at: core.clock.wall(),
-    model: request.model ?? "",
-    path: exchange.path,
-    stream: request.stream,
-    policy: core.settings.policy,
-    promptBytes: prompt.length,
-    ...(unmatched === undefined ? {} : { unmatched }),
-    ...(exchange.waitedMs === 0 ? {} : { waitedMs: exchange.waitedMs }),
-    attempts: [],
-  };
-  core.decisions.add(record);
-  return record;
-}
-
-function noteDecision(core: RouterCore, record: DecisionRecord, choice: Choice, tookMs: number): void {
-  record.policy = choice.decision.policy;
-  record.promptTokens = choice.promptTokens;
-  record.decisionUs = Math.round(tookMs * 1000);
-  core.metrics.decided(tookMs);
-}
-
-function noteAttempt(core: RouterCore, record: DecisionRecord, { worker, decision, predictedTokens }: Choice): void {
-  const { candidates, reason } = decision;
-  const heldBack = core.fleet.allHeldBack(record.model);
-  record.attempts.push({
-    worker: worker.id,
-    node: worker.node,
-    reason,
-    predictedCachedTokens: predictedTokens,
-    candidates,
-    ...(heldBack === undefined ? {} : { heldBack }),
-  });
-}
-
-/** The request failed before or between its tries. */
-function noteFailure(core: RouterCore, exchange: Exchange, record: DecisionRecord, e: unknown): void {
-  const { code, message } = toCgnError(e);
-  const result = code === "CALLER_LEFT" ? "cancelled" : "rejected";
-  const totalMs = core.clock.now() - exchange.startedMs;
-  record.outcome = { result, status: CODES[code].http, error: message, totalMs };
-}
-
 /** Answer an error of the router's own, and count it. */
 function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown): void {
   const { req } = exchange;
@@ -365,7 +253,8 @@ function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown)
   core.metrics.refused(model, error, exchange.subject);
   if (error.code === "CALLER_LEFT") return;
   // RFC 9110 wants a 401 to say how to do better.
-  if (error.code === "UNAUTHENTICATED" && !exchange.res.headersSent) exchange.res.setHeader("www-authenticate", "Bearer");
+  if (error.code === "UNAUTHENTICATED" && !exchange.res.headersSent)
+    exchange.res.setHeader("www-authenticate", "Bearer");
   const more = "headers" in error.details ? (error.details.headers as Readonly<Record<string, string>>) : {};
   answerError(exchange, error, { ...more, "x-request-id": exchange.id });
   if (!req.complete) discardBody(req, DISCARD_BYTES);

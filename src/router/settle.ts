@@ -4,6 +4,7 @@ import type { Learning } from "../routing/learning.ts";
 import type { Exchange } from "./accept.ts";
 import type { AnswerFacts } from "./answer.ts";
 import type { Choice } from "./choose.ts";
+import type { Splitter } from "./choose-way.ts";
 import type { DecisionRecord } from "./decisions.ts";
 import type { ReadRequest } from "./read.ts";
 import type { Prompt } from "./render.ts";
@@ -18,9 +19,12 @@ export interface LegRun {
   readonly sentMs: number;
   /** First sign of generated text; undefined when none was seen apart from the rest. */
   readonly firstMs: number | undefined;
+  /** It is the decode leg of a split request: who computed the prompt. */
+  readonly prefill?: Choice;
 }
 
 export interface Settler {
+  readonly splitter: Pick<Splitter, "rates">;
   readonly learning: Learning;
   readonly knowledge: PrefixKnowledge;
   readonly metrics: RouterMetrics;
@@ -79,21 +83,32 @@ export function settle(
     firstMs: (firstMs ?? nowMs) - exchange.startedMs,
   });
   if (answered)
-    s.metrics.tokens(record.model, choice.worker.id, facts, comparable(choice) ? choice.predictedTokens : undefined);
+    s.metrics.tokens(record.model, choice.worker.id, facts, comparable(run) ? choice.predictedTokens : undefined);
 }
 
-/** The engine's own cached tokens say whether the prediction was right; a decode worker's figure is the prefill's. */
-function comparable(choice: Choice): boolean {
-  return choice.worker.role !== "decode";
+/** The engine's own cached tokens say whether the prediction was right; a decode leg's figure is the prefill's. */
+function comparable({ prefill }: LegRun): boolean {
+  return prefill === undefined;
 }
 
-function learn(s: Settler, request: ReadRequest, prompt: Prompt, { choice, facts, firstMs, sentMs }: LegRun): void {
+function learn(
+  s: Settler,
+  request: ReadRequest,
+  prompt: Prompt,
+  { choice, facts, firstMs, sentMs, prefill }: LegRun,
+): void {
   const { promptTokens, cachedTokens } = facts;
   if (promptTokens !== undefined) {
     s.learning.ratio(request.model ?? "", prompt.bytes !== undefined).observe(prompt.length, promptTokens);
   }
   const ttftMs = firstMs === undefined ? facts.promptMs : firstMs - sentMs;
   if (ttftMs === undefined) return;
+  if (prefill !== undefined) {
+    // What it did not hold itself it fetched.
+    const fetched = Math.max(0, (promptTokens ?? choice.promptTokens) - choice.predictedTokens);
+    s.splitter.rates(choice.worker.id).observe(fetched, ttftMs);
+    return;
+  }
   s.learning.observe(choice.worker.id, request.model ?? "", {
     uncachedTokens: Math.max(0, (promptTokens ?? choice.promptTokens) - (cachedTokens ?? choice.predictedTokens)),
     queuedTokens: choice.queuedTokens,
@@ -112,11 +127,12 @@ function tellIndex(
   s: Settler,
   request: ReadRequest,
   prompt: Prompt,
-  { choice, facts }: LegRun,
+  run: LegRun,
   whole: boolean,
   judged: (verdict: PredictionVerdict) => void,
 ): void {
   if (prompt.bytes === undefined) return;
+  const { choice, facts } = run;
   const { worker } = choice;
   const outcome: IndexOutcome = {
     worker: worker.id,
@@ -130,8 +146,8 @@ function tellIndex(
       ? defined({
           promptTokens: facts.promptTokens,
           completionTokens: facts.completionTokens,
-          // 0 by wish says nothing of what is cached, and a decode worker's figure nothing of its own cache.
-          cachedTokens: request.readsCache && comparable(choice) ? facts.cachedTokens : undefined,
+          // 0 by wish says nothing of what is cached, and a decode leg's figure nothing of its own cache.
+          cachedTokens: request.readsCache && comparable(run) ? facts.cachedTokens : undefined,
         })
       : {}),
   };

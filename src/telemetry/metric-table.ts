@@ -91,6 +91,16 @@ export const METRICS = {
     help: "Absolute difference of predicted and reported cached tokens",
     buckets: ERROR_TOKENS,
   },
+  cgn_router_split_total: {
+    type: "counter",
+    labels: ["model", "outcome"],
+    help: "Tries of requests that were split into prefill and decode, by outcome (ok, failed)",
+  },
+  cgn_router_kv_released_total: {
+    type: "counter",
+    labels: ["outcome"],
+    help: "Hand-overs that nobody wanted any more: the prefill engine was made to let go of the KV (freed), or not (left)",
+  },
   cgn_router_worker_requests_total: {
     type: "counter",
     labels: ["worker", "outcome"],

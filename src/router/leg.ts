@@ -1,0 +1,140 @@
+import type { MatchQuery } from "../core/prefix-knowledge.ts";
+import type { BodyEdits } from "../engines/disaggregation.ts";
+import type { Exchange } from "./accept.ts";
+import { noFacts } from "./answer.ts";
+import type { Choice, Question } from "./choose.ts";
+import type { RouterCore } from "./core.ts";
+import type { DecisionRecord } from "./decisions.ts";
+import { type ForwardPlan, forwardPlan } from "./forward.ts";
+import type { Subject } from "./identify.ts";
+import type { LegRequests } from "./leg-requests.ts";
+import type { ReadRequest } from "./read.ts";
+import { Relay } from "./relay.ts";
+import type { LegRun } from "./settle.ts";
+import type { LegEnd } from "./sinks.ts";
+import { signOf } from "./worker-health.ts";
+
+/** Everything about one request that its tries share. */
+export interface Routed {
+  readonly exchange: Exchange;
+  readonly subject: Subject;
+  readonly request: ReadRequest;
+  /** The request in the forms that workers need. */
+  readonly legs: LegRequests;
+  readonly question: Question;
+  readonly query: MatchQuery | undefined;
+  readonly record: DecisionRecord;
+  readonly startedMs: number;
+}
+
+/** What a leg has besides its choice. */
+export interface LegOptions {
+  /** On a new connection: the last one was cut before any answer. */
+  readonly fresh: boolean;
+  /** It is the decode leg of a split request: what its body says of the hand-over, and who computed the prompt. */
+  readonly edits?: BodyEdits;
+  readonly prefill?: Choice;
+  /** Given the relay before anything is sent. */
+  onRelay?(relay: Relay): void;
+}
+
+/** Endpoints whose answer is generated, and whose stream has an end of its own. */
+const GENERATES: ReadonlySet<string> = new Set(["chat", "completion", "messages", "responses"]);
+
+/** Send to the chosen worker and relay its answer; the booking is given back whatever happens. */
+export async function runLeg(core: RouterCore, routed: Routed, choice: Choice, options: LegOptions): Promise<LegRun> {
+  const { exchange, request, query } = routed;
+  const { worker, booking } = choice;
+  const trace = exchange.trace;
+  trace?.phase("forward");
+  trace?.note({ "cgn.worker": worker.id, "server.address": worker.url });
+  const { plan, leg } = planOrRelease(core, routed, choice, options);
+  const load = core.loads.of(worker.id);
+  const facts = noFacts();
+  const sentMs = core.clock.now();
+  let firstMs: number | undefined;
+  const seesFirst = request.stream || plan.fold;
+  // The first token of a whole answer is not seen: its prompt counts as computed when the prediction says so.
+  const cancel = seesFirst
+    ? undefined
+    : core.clock.after(choice.decision.candidates[choice.decision.index]!.ttftMs, () => booking.firstToken());
+  const relay = new Relay({
+    exchange,
+    facts,
+    headers: answerHeaders(exchange, choice, options.prefill),
+    mustFinish: request.stream && GENERATES.has(request.kind),
+    wantText: worker.kv.type === "history" && query !== undefined,
+    dropUsage: plan.dropUsage,
+    fold: plan.fold,
+    convert: leg.convert,
+    streams: seesFirst,
+    clock: core.clock,
+    limits: core.answersOf(request.model ?? ""),
+    // Of a whole answer the first token is not seen.
+    onHead: () => trace?.phase(seesFirst ? "first token" : "relay"),
+    onFirst: () => {
+      if (firstMs === undefined && seesFirst) trace?.phase("relay");
+      if (firstMs === undefined) core.health.told(worker, "good", sentMs);
+      firstMs ??= core.clock.now();
+      booking.firstToken();
+    },
+  });
+  options.onRelay?.(relay);
+  load.legs.add(relay);
+  core.health.begun(worker);
+  let end: LegEnd = { type: "left" };
+  try {
+    const ending = relay.run(core.upstreams, worker.url, plan.request);
+    if (query !== undefined) core.knowledge.sent(worker.id, query);
+    end = await ending;
+  } finally {
+    cancel?.();
+    load.legs.delete(relay);
+    booking.release();
+    const { sign, why } = signOf(end, options.fresh);
+    core.health.told(worker, sign, sentMs, why);
+  }
+  return {
+    choice,
+    facts,
+    end,
+    sentMs,
+    firstMs: seesFirst ? firstMs : undefined,
+    ...(options.prefill === undefined ? {} : { prefill: options.prefill }),
+  };
+}
+
+/** The booking is given back when the request cannot go to this worker. */
+function planOrRelease(
+  core: RouterCore,
+  { exchange, subject, request, legs }: Routed,
+  { worker, booking }: Choice,
+  { fresh, edits }: LegOptions,
+): { readonly plan: ForwardPlan; readonly leg: ReadRequest } {
+  try {
+    const way = core.abilities.way(worker, exchange.path);
+    const leg = way === undefined ? request : legs.by(way);
+    return { plan: forwardPlan(exchange, subject, leg, worker, fresh, edits === undefined ? {} : { edits }), leg };
+  } catch (e) {
+    booking.release();
+    throw e;
+  }
+}
+
+function answerHeaders(
+  exchange: Exchange,
+  { worker, promptTokens, exact, ...choice }: Choice,
+  prefill: Choice | undefined,
+): Record<string, string> {
+  // Of a split request the prefill worker's cache is the one that counts.
+  const { predictedTokens } = prefill ?? choice;
+  return {
+    ...exchange.ticket.headers,
+    "x-request-id": exchange.id,
+    "x-cgn-node": worker.node,
+    ...(prefill === undefined ? {} : { "x-cgn-prefill-node": prefill.worker.node }),
+    "x-cgn-cache-hit": String(predictedTokens > 0),
+    "x-cgn-predicted-cached-tokens": String(predictedTokens),
+    ...(exact ? { "x-cgn-prompt-tokens": String(promptTokens) } : {}),
+  };
+}
