@@ -90,13 +90,6 @@ function editedBody(request: ReadRequest, edits: MemberEdits, upstreamModel: str
   return Buffer.concat([body.subarray(0, formModel.start), Buffer.from(upstreamModel), body.subarray(formModel.end)]);
 }
 
-function editedBody(request: ReadRequest, edits: MemberEdits, upstreamModel: string | undefined): Buffer {
-  const { body, json, members, formModel } = request;
-  if (json !== undefined) return Object.keys(edits).length > 0 ? spliceMembers(body, edits, members) : body;
-  if (formModel === undefined || upstreamModel === undefined || upstreamModel === request.model) return body;
-  return Buffer.concat([body.subarray(0, formModel.start), Buffer.from(upstreamModel), body.subarray(formModel.end)]);
-}
-
 const TRANSFER_PARAMS = "kv_transfer_params";
 
 /** Clients have no say in how KV is handed over. */
