@@ -59,7 +59,7 @@ export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number)
     res,
     method: req.method ?? "GET",
     ...spelling,
-    shape: shapeOf(spelling.path),
+    shape: shapeOf(spelling.path, req.headers["anthropic-version"]),
     startedMs: nowMs,
     subject: ANONYMOUS,
     ticket: FREE_TICKET,

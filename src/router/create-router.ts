@@ -9,7 +9,6 @@ import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
 import { ENGINES } from "../engines/registry.ts";
 import { declaredTooLarge } from "../http/body.ts";
-import { sendError } from "../http/error-body.ts";
 import { type HttpServer, type HttpTls, startHttpServer } from "../http/server.ts";
 import { DEFAULT_TIMEOUTS, Upstreams, type UpstreamTimeouts } from "../http/upstream.ts";
 import type { Policy } from "../routing/decision.ts";
@@ -27,6 +26,7 @@ import type { RouterCore } from "./core.ts";
 import { DecisionLog } from "./decisions.ts";
 import { DemandReport } from "./demand-report.ts";
 import { Fleet } from "./fleet.ts";
+import { answerError } from "./opened-stream.ts";
 import type { RendererSource } from "./render.ts";
 import { RequestLog } from "./request-log.ts";
 import { serve } from "./router.ts";
@@ -126,7 +126,8 @@ export function createRouter(options: RouterOptions): Router {
         refuse(req, res) {
           const error = declaredTooLarge(req, settings.maxBodyBytes);
           if (error === undefined) return false;
-          sendError(res, error, { "x-request-id": accept(req, res, options.clock.now()).id });
+          const exchange = accept(req, res, options.clock.now());
+          answerError(exchange, error, { "x-request-id": exchange.id });
           return true;
         },
       });

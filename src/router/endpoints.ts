@@ -51,8 +51,12 @@ export function isKnownPath(path: string): boolean {
   return Object.hasOwn(KNOWN, path);
 }
 
-/** Whose form the errors of a path have. */
-export function shapeOf(path: string): ApiShape {
+/**
+ * In whose form the client of a request reads answers of the router's own. Two of Anthropic's paths are OpenAI's too; its clients tell
+ * the version of their API.
+ */
+export function shapeOf(path: string, anthropicVersion: unknown): ApiShape {
   if (path === "/v1/messages" || path.startsWith("/v1/messages/")) return "anthropic";
-  return path === "/v1/responses" ? "responses" : "openai";
+  if (path === "/v1/responses") return "responses";
+  return anthropicVersion !== undefined && findEndpoint(path)?.kind === "models" ? "anthropic" : "openai";
 }

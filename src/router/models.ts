@@ -12,17 +12,38 @@ interface ModelObject {
   readonly max_model_len?: number;
 }
 
+/** Anthropic's form of the same. */
+interface AnthropicModel {
+  readonly type: "model";
+  readonly id: string;
+  readonly display_name: string;
+  readonly created_at: string;
+}
+
 /** The same for a model at each request: when it came is not known, and clients only sort by it. */
 const CREATED = 0;
 
 /**
- * `GET /v1/models` and `/v1/models/ID`: every model that some worker serves and the subject may ask, ready or not.
+ * `GET /v1/models` and `/v1/models/ID`: every model that some worker serves and the subject may ask, ready or not; in Anthropic's form for
+ * its clients.
  * @throws CgnError MODEL_NOT_FOUND, FORBIDDEN
  */
-export function answerModels(fleet: Fleet, { path, res, id, subject }: Exchange): void {
+export function answerModels(fleet: Fleet, { path, res, id, subject, shape }: Exchange): void {
   const name = path.slice("/v1/models/".length);
-  const body = name === "" ? { object: "list", data: allModels(fleet, subject) } : oneModel(fleet, name, subject);
+  const models = name === "" ? allModels(fleet, subject) : [oneModel(fleet, name, subject)];
+  const written = shape === "anthropic" ? models.map(anthropicModel) : models;
+  const body = name === "" ? list(written) : written[0];
   sendJson(res, 200, body, { "x-request-id": id });
+}
+
+/** One page, whatever page was asked for: there are dozens at most. The members are those of both forms of a list. */
+function list(data: readonly { readonly id: string }[]): object {
+  const ends = { first_id: data.at(0)?.id ?? null, last_id: data.at(-1)?.id ?? null };
+  return { object: "list", data, has_more: false, ...ends };
+}
+
+function anthropicModel({ id }: ModelObject): AnthropicModel {
+  return { type: "model", id, display_name: id, created_at: new Date(CREATED).toISOString() };
 }
 
 function allModels(fleet: Fleet, subject: Subject): ModelObject[] {

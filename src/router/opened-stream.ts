@@ -31,7 +31,12 @@ export function sendComment({ res }: Exchange, text: string): void {
 export function answerError(exchange: Exchange, error: CgnError, headers: Readonly<Record<string, string>> = {}): void {
   const body = apiErrorBody(error, exchange.shape, exchange.id);
   if (exchange.opened) exchange.res.end(apiErrorEvent(body, exchange.shape));
-  else sendError(exchange.res, error, headers, body);
+  else sendError(exchange.res, error, { ...headers, ...dontRetry(error) }, body);
+}
+
+/** SDKs try again after any 5xx; after this one that is in vain. */
+function dontRetry(error: CgnError): Readonly<Record<string, string>> {
+  return error.code === "NOT_SUPPORTED" ? { "x-should-retry": "false" } : {};
 }
 
 /** An engine's whole answer (JSON, for a stream that it refused) as the last event of a stream that has begun. */
