@@ -5,10 +5,10 @@ import { hostPort, isWildcardHost } from "../engines/address.ts";
 import { CONFIG_OPTIONS, type Command } from "./command.ts";
 import { loadForCommand, PICK_OPTIONS } from "./load-config.ts";
 
-/** `cgn reload`: let a running `cgn agent` or `cgn up` take over its changed file. */
+/** `cgn reload`: let a running `cgn agent`, `cgn router` or `cgn up` take over its changed file. */
 export const reloadCommand: Command = {
   name: "reload",
-  about: "let a running cgn agent or cgn up take over its changed file; engines that did not change go on",
+  about: "let a running cgn agent, router or up take over its changed file; engines that did not change go on",
   examples: ["cgn reload", "cgn reload --config cgn.toml", "cgn reload --admin 127.0.0.1:9191", "kill -HUP PID"],
   options: {
     ...CONFIG_OPTIONS,
@@ -29,7 +29,7 @@ export const reloadCommand: Command = {
     const where = places.join(" and ");
     throw new CgnError(
       "DEPENDENCY_UNREACHABLE",
-      `Cannot reload: no cgn agent and no cgn up answers at ${where}. Start one, or name its admin port by --admin`,
+      `Cannot reload: no cgn agent, no cgn router and no cgn up answers at ${where}. Start one, or name its admin port by --admin`,
       { places },
     );
   },
@@ -68,13 +68,14 @@ function messageOf(text: string): string {
   }
 }
 
-function lines({ restarted, started, stopped, untouched, later }: ReloadReport): string[] {
+function lines({ restarted, started, stopped, untouched, later, applied = [] }: ReloadReport): string[] {
   return [
     ...restarted.map(({ id, changes }) => `restart  ${id}  ${changes.join(", ")}`),
     ...started.map((id) => `start    ${id}`),
     ...stopped.map((id) => `stop     ${id}`),
     ...untouched.map((id) => `keep     ${id}`),
+    ...applied.map((key) => `apply    ${key}`),
     ...later.map((key) => `later    ${key}  counts when cgn is started anew`),
-    ...(restarted.length + started.length + stopped.length === 0 ? ["No engine changes"] : []),
+    ...(restarted.length + started.length + stopped.length + applied.length === 0 ? ["No engine changes"] : []),
   ];
 }

@@ -5,8 +5,9 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Agent } from "../agent/agent.ts";
 import { loadSettings } from "../config/load.ts";
 import { SAMPLE_HOST } from "../config/sample-host.ts";
-import type { Settings } from "../config/settings.ts";
+import type { RouterSettings, Settings } from "../config/settings.ts";
 import { type Log, SILENT_LOG } from "../core/log.ts";
+import type { Router } from "../router/create-router.ts";
 import { createReloader } from "./reloading.ts";
 
 let dir: string;
@@ -28,7 +29,7 @@ async function load(toml: string): Promise<Settings> {
   return loadSettings({ path: "c.toml", cwd: dir, env: {}, host: SAMPLE_HOST });
 }
 
-async function make(next: string) {
+async function make(next: string, router?: Pick<Router, "retune">) {
   const agent: Pick<Agent, "reload"> = {
     async reload(settings) {
       given.push(settings);
@@ -43,6 +44,7 @@ async function make(next: string) {
     load: () => load(next),
     settings: await load(GOOD),
     agent: () => agent as Agent,
+    ...(router === undefined ? {} : { router: () => router }),
     log,
     cli: {
       onHangup(listener) {
@@ -60,6 +62,17 @@ describe("createReloader()", () => {
     const reloader = await make(`[router]\nlisten_http = "127.0.0.1:9999"\n${GOOD}`);
     expect(await reloader.reload()).toMatchObject({ untouched: ["n/m"], later: ["router"] });
     expect([given.length, reloader.hasReloaded]).toEqual([1, true]);
+  });
+
+  it("lets the router choose and admit by the new file at once, and names what it cannot change", async () => {
+    const tuned: unknown[] = [];
+    const router = { retune: (settings: Pick<RouterSettings, "policy">) => void tuned.push(settings.policy) };
+    const only = '[router]\npolicy = "least_loaded"\n[router.admission]\nmax_queue = 7\n';
+    const good = await make(`${only}${GOOD}`, router);
+    expect(await good.reload()).toMatchObject({ applied: ["router.policy", "router.admission"], later: [] });
+    const more = await make(`[router]\nlisten_http = "127.0.0.1:9999"\n${GOOD}`, router);
+    expect(await more.reload()).toMatchObject({ applied: [], later: ["router"] });
+    expect(tuned).toEqual(["least_loaded", "ttft"]);
   });
 
   it("changes nothing for a bad file, and says where it is bad", async () => {

@@ -5,6 +5,8 @@ import type { Settings } from "../config/settings.ts";
 import { isCgnError, type Problem, toCgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { ReloadReport } from "../core/reload-report.ts";
+import type { Router } from "../router/create-router.ts";
+import { TUNED } from "../router/tuning.ts";
 import type { CliContext } from "./command.ts";
 import { requireEngines } from "./require-engines.ts";
 
@@ -22,28 +24,36 @@ export interface ReloaderOptions {
   readonly load: (before: Settings) => Promise<Settings>;
   readonly settings: Settings;
   readonly agent: () => Agent | undefined;
+  /** The router of this process, where it has one. */
+  readonly router?: () => Pick<Router, "retune"> | undefined;
   readonly log: Log;
   readonly cli: Pick<CliContext, "onHangup">;
 }
 
-/** Sections that are read at the start only. */
+/** Sections that are read at the start only; of the router's, what is not in TUNED. */
 const AT_START = ["cluster", "router", "kv", "security", "auth", "metrics"] as const;
 
-export function createReloader({ load, settings, agent, log, cli }: ReloaderOptions): Reloader {
+export function createReloader({ load, settings, agent, router, log, cli }: ReloaderOptions): Reloader {
   let hasReloaded = false;
   let running = settings;
   const reload = async (): Promise<ReloadReport> => {
     const next = await load(running);
-    requireEngines(next, "reload");
     const current = agent();
-    if (current === undefined) return NOTHING;
-    const { done, ...report } = await current.reload(next);
+    const front = router?.();
+    if (current === undefined && front === undefined) return NOTHING;
+    if (current !== undefined) requireEngines(next, "reload");
+    // It refuses a policy that there is not, before anything has changed.
+    front?.retune(next.router);
+    const report = current === undefined ? NOTHING : await reloadAgent(current, next, log);
+    const applied =
+      front === undefined ? [] : TUNED.filter((key) => !isDeepStrictEqual(running.router[key], next.router[key]));
     hasReloaded = true;
     running = next;
-    done.catch((err: unknown) => log.error("the reload did not come to its end", { err: toCgnError(err) }));
-    const sections = AT_START.filter((name) => !isDeepStrictEqual(settings[name], next[name]));
+    const sections = AT_START.filter(
+      (name) => !isDeepStrictEqual(fixed(settings, name, front), fixed(next, name, front)),
+    );
     if (sections.length > 0) log.warn("sections that count when this process is started anew", { sections });
-    return { ...report, later: [...report.later, ...sections] };
+    return { ...report, applied: applied.map((key) => `router.${KEYS[key]}`), later: [...report.later, ...sections] };
   };
   const leave = cli.onHangup?.(() => {
     reload().catch((error: unknown) =>
@@ -60,6 +70,21 @@ export function createReloader({ load, settings, agent, log, cli }: ReloaderOpti
 }
 
 const NOTHING: ReloadReport = { restarted: [], started: [], stopped: [], untouched: [], later: [] };
+
+/** As the file spells them. */
+const KEYS = { policy: "policy", scoreWeights: "score_weights", admission: "admission" } as const;
+
+/** What of a section counts at the start only. */
+function fixed(settings: Settings, name: (typeof AT_START)[number], front: unknown): unknown {
+  if (name !== "router" || front === undefined) return settings[name];
+  return Object.fromEntries(Object.entries(settings.router).filter(([key]) => !TUNED.some((tuned) => tuned === key)));
+}
+
+async function reloadAgent(agent: Agent, next: Settings, log: Log): Promise<ReloadReport> {
+  const { done, ...report } = await agent.reload(next);
+  done.catch((err: unknown) => log.error("the reload did not come to its end", { err: toCgnError(err) }));
+  return report;
+}
 
 /** The message, and each problem with its place. */
 function told(error: unknown): string {

@@ -3,6 +3,7 @@ import { mergeDirectories } from "../cluster/merge-directories.ts";
 import type { Settings } from "../config/settings.ts";
 import type { Log } from "../core/log.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
+import { RELOAD_PATH } from "../core/reload-report.ts";
 import type { WorkerDirectory } from "../core/worker.ts";
 import { dialHost, hostPort } from "../engines/address.ts";
 import { tokenizerSource } from "../engines/engine.ts";
@@ -21,6 +22,7 @@ import { loadForCommand, type Shortcuts } from "./load-config.ts";
 import { openAccessOf } from "./open-access.ts";
 import { warnOfOpenAddress } from "./open-address.ts";
 import { openTracer } from "./open-tracer.ts";
+import { createReloader } from "./reloading.ts";
 import { openKnowledge, wireAddress } from "./router-knowledge.ts";
 import { stopCode, stopped } from "./stop-code.ts";
 
@@ -55,12 +57,13 @@ export const routerCommand: Command = {
     },
   },
   async run({ options }, cli) {
-    const settings = loadForCommand(options, cli, shortcuts(options));
+    const load = async (): Promise<Settings> => loadForCommand(options, cli, shortcuts(options));
+    const settings = await load();
     const log = commandLog(options, cli);
     warnOfOpenAddress(settings.router.listenHttp, log, settings.auth);
     const parts = openFleet(settings, options, cli, log);
     try {
-      await runUntilStopped(settings, options, cli, log, parts);
+      await runUntilStopped({ settings, load }, options, cli, log, parts);
     } finally {
       parts.close();
     }
@@ -137,7 +140,7 @@ function specOf({ url, kind, model, role, slot }: Settings["engines"][number]): 
 }
 
 async function runUntilStopped(
-  settings: Settings,
+  { settings, load }: { readonly settings: Settings; readonly load: () => Promise<Settings> },
   options: Values,
   cli: CliContext,
   log: Log,
@@ -160,6 +163,7 @@ async function runUntilStopped(
   const templates = createModelTemplates({ env, clock, log });
   const guarded = await openAccessOf(settings, { clock, log });
   const tracer = openTracer(settings, { clock, log, metrics });
+  const reloader = createReloader({ load, settings, agent: () => undefined, router: () => router, log, cli });
   const router = createRouter({
     settings: settings.router,
     directory: parts.directory,
@@ -172,7 +176,11 @@ async function runUntilStopped(
     log,
     metrics,
     ...(parts.loader === undefined ? {} : { loader: parts.loader }),
-    extras: { sources: knowledge.sources, templates: templates.problems },
+    extras: {
+      sources: knowledge.sources,
+      templates: templates.problems,
+      posts: { [RELOAD_PATH]: () => reloader.reload() },
+    },
   });
   try {
     await router.start();
@@ -185,6 +193,7 @@ async function runUntilStopped(
     cli.err("Draining");
     await router.drain(settings.agent.drainGraceMs);
   } finally {
+    reloader.close();
     await router.close();
     guarded.access.close();
     await tracer?.close();

@@ -38,7 +38,14 @@ export const upCommand: Command = {
     const log = commandLog(options, cli);
     warnOfOpenAddress(settings.router.listenHttp, log, settings.auth);
     let running: Stack | undefined;
-    const reloader = createReloader({ load, settings, agent: () => running?.agent, log, cli });
+    const reloader = createReloader({
+      load,
+      settings,
+      agent: () => running?.agent,
+      router: () => running?.router,
+      log,
+      cli,
+    });
     const stack = await startStack(settings, {
       clock: cli.clock,
       log,

@@ -5,6 +5,8 @@ export interface ReloadReport {
   readonly started: readonly string[];
   readonly stopped: readonly string[];
   readonly untouched: readonly string[];
+  /** Keys of the router that changed and hold from the next request on. */
+  readonly applied?: readonly string[];
   /** Keys or sections that changed and count when the daemon is started anew. */
   readonly later: readonly string[];
 }

@@ -11,10 +11,8 @@ import { ENGINES } from "../engines/registry.ts";
 import { declaredTooLarge } from "../http/body.ts";
 import { type HttpServer, type HttpTls, startHttpServer } from "../http/server.ts";
 import { DEFAULT_TIMEOUTS, Upstreams, type UpstreamTimeouts } from "../http/upstream.ts";
-import type { Policy } from "../routing/decision.ts";
 import { Learning } from "../routing/learning.ts";
 import { LoadBook } from "../routing/load.ts";
-import { createPolicy } from "../routing/policies.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import { Abilities } from "./abilities.ts";
@@ -33,6 +31,7 @@ import { serve } from "./router.ts";
 import { RouterMetrics } from "./router-metrics.ts";
 import { createSplitter } from "./splitter.ts";
 import type { AdminExtras } from "./status.ts";
+import { type TunedSettings, Tuning } from "./tuning.ts";
 import { WaitRoom } from "./wait-room.ts";
 import { WorkerHealth } from "./worker-health.ts";
 
@@ -85,6 +84,11 @@ export interface Router {
   /** Take no new connections, let requests end within the grace, then cut them. The admin port stays until `close()`. */
   drain(graceMs: number): Promise<void>;
   close(): Promise<void>;
+  /**
+   * Choose and admit by other settings from the next request on; what was learnt stays.
+   * @throws CgnError CONFIG_INVALID for a policy that there is not; nothing has changed then
+   */
+  retune(settings: TunedSettings): void;
   /** Known after `start()`. */
   readonly address: { readonly host: string; readonly port: number };
   readonly adminAddress: { readonly host: string; readonly port: number };
@@ -97,7 +101,8 @@ export interface Router {
  */
 export function createRouter(options: RouterOptions): Router {
   const { settings } = options;
-  const core = createCore(options);
+  const tuning = new Tuning(settings);
+  const core = createCore(options, tuning);
   let http: HttpServer | undefined;
   let admin: HttpServer | undefined;
   let draining = false;
@@ -163,6 +168,7 @@ export function createRouter(options: RouterOptions): Router {
       core.requestLog?.close();
       await core.upstreams.close();
     },
+    retune: (next) => tuning.retune(next, core.admissions),
     get address() {
       return started(http).address;
     },
@@ -172,7 +178,7 @@ export function createRouter(options: RouterOptions): Router {
   };
 }
 
-function createCore(options: RouterOptions): RouterCore {
+function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
   const { settings, clock, log } = options;
   const loads = new LoadBook();
   const learning = new Learning();
@@ -241,15 +247,6 @@ function createCore(options: RouterOptions): RouterCore {
     for (const model of fleet.models()) void options.renderers.get(fleet.group(model)!);
   };
   warm();
-  const policies = new Map<string, Policy>();
-  const policy = (model: string): Policy => {
-    let found = policies.get(model);
-    if (found === undefined)
-      policies.set(model, (found = createPolicy(settings.policy, { weights: settings.scoreWeights, seed: 1 })));
-    return found;
-  };
-  // A wrong name must fail at the start, not at the first request.
-  createPolicy(settings.policy, { weights: settings.scoreWeights, seed: 1 });
   return {
     settings,
     access: options.access ?? OPEN_ACCESS,
@@ -265,12 +262,16 @@ function createCore(options: RouterOptions): RouterCore {
     answersOf: (model) => settings.modelAnswers?.[model] ?? settings.answers ?? DEFAULT_ANSWERS,
     random: Math.random,
     chooser: {
-      policy,
+      policy: tuning.policy,
       loads,
       learning,
       clock,
-      perReplica: settings.admission.maxConcurrentPerReplica,
-      ttftSloMs: settings.admission.ttftSloMs,
+      get perReplica() {
+        return tuning.perReplica;
+      },
+      get ttftSloMs() {
+        return tuning.ttftSloMs;
+      },
     },
     splitter,
     waits,
