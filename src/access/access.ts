@@ -180,6 +180,6 @@ function refused(is: string, should: string): CgnError {
  */
 export function requireScope(subject: Subject, scope: Scope, path: string): void {
   if (subject.scopes.has(scope)) return;
-  const message = `Cannot serve ${path}: the key of "${subject.name}" has not the scope "${scope}". Use one that has`;
+  const message = `Cannot serve ${path}: the key of "${subject.name}" lacks the scope "${scope}". Use one that has it`;
   throw new CgnError("FORBIDDEN", message, { scope });
 }

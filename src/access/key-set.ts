@@ -54,7 +54,6 @@ export class KeySet {
 
   /** The key for a token's header. @throws (as a rejection) jose's JWKSNoMatchingKey; Error while no keys are known */
   readonly find: JWTVerifyGetKey = async (header, token) => {
-    if (this.#find === undefined) await this.refresh();
     if (this.#find === undefined) throw new Error(this.#problem ?? "no keys are known");
     try {
       return await this.#find(header, token);
@@ -65,6 +64,12 @@ export class KeySet {
       return await this.#find(header, token);
     }
   };
+
+  /** Wait for the first keys, where they are being read or it is time to try again. */
+  async loaded(): Promise<void> {
+    if (this.#find !== undefined) return;
+    if (this.#pending !== undefined || this.#o.clock.now() - this.#triedAtMs >= RETRY_MS) await this.refresh();
+  }
 
   get ready(): boolean {
     return this.#find !== undefined;

@@ -69,14 +69,18 @@ export class OidcVerifier {
   /** Whose token is this? @throws CgnError UNAUTHENTICATED, DEPENDENCY_UNREACHABLE (as rejections) */
   verify(token: string): Subject | Promise<Subject> {
     if (token.length > MAX_TOKEN) throw refused(`it has more than ${MAX_TOKEN} bytes`);
-    if (this.#version !== this.#keys.version) {
-      this.#proved.clear();
-      this.#version = this.#keys.version;
-    }
+    this.#forgetOld();
     const tag = hash("sha256", token, "base64");
     const proved = this.#proved.get(tag);
     if (proved !== undefined && this.#clock.wall() < proved.expiresAtMs) return proved.subject;
     return this.#prove(token, tag);
+  }
+
+  /** What was proved by keys that may be gone is proved no more. */
+  #forgetOld(): void {
+    if (this.#version === this.#keys.version) return;
+    this.#proved.clear();
+    this.#version = this.#keys.version;
   }
 
   status(): KeySetStatus & { readonly issuer: string } {
@@ -90,6 +94,8 @@ export class OidcVerifier {
   async #prove(token: string, tag: string): Promise<Subject> {
     const { issuer, audience, algorithms, leewayMs } = this.#settings;
     const { jwtVerify } = await import("jose");
+    await this.#keys.loaded();
+    const { version } = this.#keys;
     let payload: JWTPayload;
     try {
       ({ payload } = await jwtVerify(token, this.#keys.find, {
@@ -108,6 +114,9 @@ export class OidcVerifier {
       throw refused(reasonOf(e));
     }
     const subject = this.#subjectOf(payload);
+    // Keys that came meanwhile may not have the one that proved it: then the next time proves it again.
+    if (version !== this.#keys.version) return subject;
+    this.#forgetOld();
     if (this.#proved.size >= MAX_PROVED) this.#proved.clear();
     this.#proved.set(tag, { subject, expiresAtMs: (payload.exp ?? 0) * 1000 + leewayMs });
     return subject;

@@ -58,6 +58,7 @@ export interface TrafficFigures {
 
 export interface WorkerFigures {
   readonly id: string;
+  readonly requests: number;
   readonly requestsPerS?: number;
 }
 
@@ -116,8 +117,9 @@ export function figuresBetween(before: RouterLook | undefined, now: RouterLook):
     models: new Map(now.status.models.map(({ model }) => [model, traffic(growth, { model }, rate)])),
     workers: new Map(
       now.status.workers.map(({ id }) => {
-        const perS = rate(growth.of("cgn_router_worker_requests_total", { worker: id }));
-        return [id, { id, ...(perS === undefined ? {} : { requestsPerS: perS }) }];
+        const requests = growth.of("cgn_router_worker_requests_total", { worker: id });
+        const perS = rate(requests);
+        return [id, { id, requests, ...(perS === undefined ? {} : { requestsPerS: perS }) }];
       }),
     ),
     connections,

@@ -56,14 +56,14 @@ function modelTable(status: RouterStatus, figures: RouterFigures): string {
 function workerTable(status: RouterStatus, figures: RouterFigures): string {
   const rows = status.workers.map((w) => {
     const { requests, predictedTokens, reportedTokens } = w.cache;
-    const rate = figures.workers.get(w.id)?.requestsPerS;
+    const f = figures.workers.get(w.id);
     return [
       plain(w.id),
       w.kind,
       w.takesRequests ? w.state : `${w.state}*`,
       String(w.load.inFlight),
       String(w.load.queuedTokens),
-      rate === undefined ? String(requests) : `${perS(rate)}/s`,
+      f?.requestsPerS === undefined ? String(f?.requests ?? 0) : `${perS(f.requestsPerS)}/s`,
       requests === 0 ? "-" : `${reportedTokens}/${predictedTokens}`,
       w.takesRequests ? "" : plain(w.whyNot ?? w.reason).slice(0, 60),
     ];

@@ -86,6 +86,7 @@ export async function startTestRouter(
   settings: Partial<RouterOptions["settings"]> = {},
   timeouts?: UpstreamTimeouts,
   loader?: ModelLoader,
+  more: Partial<Pick<RouterOptions, "access" | "maxPromptTokens" | "protectMetrics" | "tracer" | "log">> = {},
 ): Promise<TestRouter> {
   const directory = createMemoryDirectory(workers);
   const knowledge = scriptedKnowledge();
@@ -109,6 +110,7 @@ export async function startTestRouter(
     metrics: createMetrics({ processMetrics: false }),
     ...(timeouts === undefined ? {} : { timeouts }),
     ...(loader === undefined ? {} : { loader }),
+    ...more,
   });
   await router.start();
   const at = ({ host, port }: { host: string; port: number }) => `http://${host}:${port}`;
