@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
 
-// npm run bench -- NAME [--json] [--against NAME=URL,PID …] [--frames N] [--quick] [--trace FILE] [--ops N]: one benchmark, which is the module of its name beside this file.
+// npm run bench -- NAME [--json] [--against NAME=URL,PID …] [--frames N] [--quick] [--trace FILE] [--ops N] [--only WHAT …] [--rounds N] [--runs FILE]: one benchmark, which is the module of its name beside this file.
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
@@ -11,6 +11,9 @@ const { values, positionals } = parseArgs({
     quick: { type: "boolean", default: false },
     trace: { type: "string" },
     ops: { type: "string" },
+    only: { type: "string", multiple: true, default: [] },
+    rounds: { type: "string" },
+    runs: { type: "string" },
   },
 });
 const [name = ""] = positionals;
