@@ -1,4 +1,4 @@
-import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 
 /** A request as the engine got it. */
 export interface RawRequest {
@@ -37,6 +37,12 @@ export interface RawEngine {
 
 const HEAD_END = "\r\n\r\n";
 
+/**
+ * Ports below those that systems give out by themselves: where an engine was killed nobody else may listen a moment later, or its
+ * case meets a stranger. No port is taken twice.
+ */
+let nextPort = 20_000 + ((process.pid * 101) % 9_000);
+
 export async function startRawEngine(script: Script): Promise<RawEngine> {
   const sockets = new Set<Socket>();
   let server: Server | undefined;
@@ -45,12 +51,17 @@ export async function startRawEngine(script: Script): Promise<RawEngine> {
     new Promise((resolve, reject) => {
       server = createServer({ allowHalfOpen: true }, (socket) => serve(engine, sockets, socket));
       server.once("error", reject);
-      server.listen(port, "127.0.0.1", () => {
-        port = (server!.address() as AddressInfo).port;
-        resolve();
-      });
+      server.listen(port, "127.0.0.1", resolve);
     });
-  await listen();
+  for (let tries = 0; ; tries++) {
+    port = nextPort++;
+    try {
+      await listen();
+      break;
+    } catch (e) {
+      if (tries === 100) throw e;
+    }
+  }
   const engine: RawEngine = {
     url: `http://127.0.0.1:${port}`,
     port,
