@@ -250,6 +250,11 @@ export interface Engine<Options = unknown> {
   readonly probe: EngineProbe;
   /** How it sleeps, where it can and its options turn that on: quicker than to end it and start it again. */
   sleeps?(options: Options): SleepCalls | undefined;
+  /**
+   * Members (JSON text) with which it goes on with a chat's last message, an assistant's, instead of answering it; undefined where it
+   * cannot. What it then answers is only what it adds.
+   */
+  readonly continuesChat?: Readonly<Record<string, string>>;
   /** What it makes of a chat's messages. Default `PLAIN_DIALECT`. */
   readonly chat?: ChatDialect;
   /** The container image that its project publishes of a version. */

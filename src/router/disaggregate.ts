@@ -171,7 +171,8 @@ async function runTogether(core: RouterCore, routed: Routed, split: Split, fresh
     settlePrefill(core, routed, prefill, run.facts.cachedTokens);
     return { decode: run };
   }
-  if (run.end.type === "left") return { decode: run };
+  // (A split request is not continued elsewhere: it is never left open.)
+  if (run.end.type === "left" || run.end.type === "cut") return { decode: run };
   if (failed?.refused !== undefined && run.end.type === "retry") return { decode: run, refused: failed.refused };
   const fault = failed?.fault;
   if (fault !== undefined && run.end.type === "retry") return { decode: run, fault };

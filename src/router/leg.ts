@@ -3,6 +3,7 @@ import type { BodyEdits } from "../engines/disaggregation.ts";
 import type { Exchange } from "./accept.ts";
 import { noFacts } from "./answer.ts";
 import type { Choice, Question } from "./choose.ts";
+import type { ContinuedStream } from "./continuation.ts";
 import type { RouterCore } from "./core.ts";
 import type { DecisionRecord } from "./decisions.ts";
 import { type ForwardPlan, forwardPlan } from "./forward.ts";
@@ -34,6 +35,8 @@ export interface LegOptions {
   /** It is the decode leg of a split request: what its body says of the hand-over, and who computed the prompt. */
   readonly edits?: BodyEdits;
   readonly prefill?: Choice;
+  /** What the client has of a stream that may go on elsewhere. */
+  readonly stream?: ContinuedStream | undefined;
   /** Given the relay before anything is sent. */
   onRelay?(relay: Relay): void;
 }
@@ -51,6 +54,7 @@ export async function runLeg(core: RouterCore, routed: Routed, choice: Choice, o
   const { plan, leg } = planOrRelease(core, routed, choice, options);
   const load = core.loads.of(worker.id);
   const facts = noFacts();
+  if (options.stream !== undefined && options.stream.legs > 1) facts.text = options.stream.text;
   const sentMs = core.clock.now();
   let firstMs: number | undefined;
   const seesFirst = request.stream || plan.fold;
@@ -67,6 +71,7 @@ export async function runLeg(core: RouterCore, routed: Routed, choice: Choice, o
     dropUsage: plan.dropUsage,
     fold: plan.fold,
     convert: leg.convert,
+    stream: leg.convert === undefined ? options.stream : undefined,
     streams: seesFirst,
     clock: core.clock,
     limits: core.answersOf(request.model ?? ""),

@@ -8,6 +8,7 @@ import type { Exchange } from "./accept.ts";
 import type { AnswerFacts } from "./answer.ts";
 import { AnswerTimer } from "./answer-timer.ts";
 import { rewriter } from "./api-errors.ts";
+import type { ContinuedStream } from "./continuation.ts";
 import { ConvertedSink } from "./converted-sink.ts";
 import type { LegConversion } from "./leg-requests.ts";
 import { OpenedSink } from "./opened-stream.ts";
@@ -35,6 +36,8 @@ export interface RelayPlan {
   readonly fold: boolean;
   /** The engine is asked for a chat completion in place of the client's API. */
   readonly convert: LegConversion | undefined;
+  /** What the client has of a stream that may go on elsewhere. */
+  readonly stream?: ContinuedStream | undefined;
   readonly clock: Clock;
   readonly limits: AnswerLimits;
   /** The engine's answer has begun. */
@@ -106,7 +109,12 @@ export class Relay implements UpstreamHandler, Leg {
       }
       passed = { ...headers, location: local };
     }
-    const { convert } = this.#plan;
+    const { convert, stream } = this.#plan;
+    const continued = stream !== undefined && stream.legs > 1;
+    if (continued && (status !== 200 || !isEvents(headers))) {
+      this.onFailure({ kind: "unusable", phase: "head", message: `it does not go on with the answer (${status})` });
+      return;
+    }
     const rewrite = rewriter(exchange, convert);
     const context: SinkContext = {
       ...this.#plan,
@@ -114,7 +122,7 @@ export class Relay implements UpstreamHandler, Leg {
       shape: exchange.shape,
       lacks: (code, body) => (isMissing(code, body, this.#path) ? this.#path : undefined),
       ...(rewrite === undefined ? {} : { rewrite }),
-      opened: exchange.opened,
+      opened: exchange.opened || continued,
       status,
       headers: { ...forwardResponseHeaders(passed), ...own },
       untilClose: headers["content-length"] === undefined && headers["transfer-encoding"] === undefined,
@@ -122,7 +130,7 @@ export class Relay implements UpstreamHandler, Leg {
       onPart: () => this.#timer?.heard(),
     };
     const type = String(headers["content-type"] ?? "");
-    const events = type.startsWith("text/event-stream");
+    const events = isEvents(headers);
     if (status === 200 && events && this.#plan.fold) {
       this.#sink = new FoldSink(context);
     } else if (events) {
@@ -184,6 +192,9 @@ export class Relay implements UpstreamHandler, Leg {
     this.#resolve(end);
   }
 }
+
+const isEvents = (headers: Readonly<Record<string, string | string[] | undefined>>): boolean =>
+  String(headers["content-type"] ?? "").startsWith("text/event-stream");
 
 /**
  * Answers of an engine that another one may better: it is not there, loading or draining. vLLM 0.32 answers 500 "cannot

@@ -108,6 +108,11 @@ export class RouterMetrics {
     this.#of(model).inFlight.inc(by);
   }
 
+  /** A stream whose engine died was taken to another one. */
+  continued(model: string, result: "ok" | "failed" | "left"): void {
+    this.#metrics.counter("cgn_router_continued_total", model, result).inc();
+  }
+
   retried(model: string, reason: string): void {
     this.#metrics.counter("cgn_router_retries_total", model, reason).inc();
   }

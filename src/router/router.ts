@@ -5,6 +5,7 @@ import { discardBody, readBody } from "../http/body.ts";
 import type { Exchange } from "./accept.ts";
 import type { Choice, Question } from "./choose.ts";
 import { chooseWay } from "./choose-way.ts";
+import { continueStream, openContinuation } from "./continue-stream.ts";
 import type { RouterCore } from "./core.ts";
 import { answerCors } from "./cors.ts";
 import type { DecisionRecord } from "./decisions.ts";
@@ -130,6 +131,7 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
   const retries = new Retries();
   let only: WorkerInfo | undefined;
   let failed: FailedTry | undefined;
+  const stream = openContinuation(core, routed);
   for (;;) {
     if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left before its request was sent", {});
     const all = core.waits.ready(model, exchange, request.stream);
@@ -160,9 +162,13 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
       only = undefined;
       continue;
     }
-    const run = await runLeg(core, routed, choice, { fresh: retries.renewed.has(choice.worker.id) });
+    const run = await runLeg(core, routed, choice, { fresh: retries.renewed.has(choice.worker.id), stream });
     exchange.trace?.phase(run.end.type === "retry" ? "retry" : "settle");
-    if (run.end.type !== "retry") return settle(core, exchange, request, question.prompt, record, run);
+    if (run.end.type !== "retry") {
+      const last =
+        stream !== undefined && run.end.type === "cut" ? await continueStream(core, routed, run, stream) : run;
+      return settle(core, exchange, request, question.prompt, record, last);
+    }
     if (routed.query !== undefined) core.knowledge.unsent?.(choice.worker.id, routed.query);
     core.metrics.legEnded(choice.worker.id, "retried");
     if (run.end.lacks !== undefined && core.abilities.learn(choice.worker, run.end.lacks, run.end.held)) {

@@ -21,6 +21,8 @@ export interface LegRun {
   readonly firstMs: number | undefined;
   /** It is the decode leg of a split request: who computed the prompt. */
   readonly prefill?: Choice;
+  /** Other workers had begun the answer: its times and tokens tell nothing of this one. */
+  readonly continued?: true;
 }
 
 export interface Settler {
@@ -51,7 +53,7 @@ export function settle(
 ): void {
   const { choice, facts, end, firstMs, sentMs } = run;
   const answered = end.type === "complete" && end.status < 400 && facts.error === undefined;
-  if (answered) learn(s, request, prompt, run);
+  if (answered && run.continued === undefined) learn(s, request, prompt, run);
   let verdict: PredictionVerdict | undefined;
   const judged = (said: PredictionVerdict): void => {
     verdict = said;
@@ -87,8 +89,8 @@ export function settle(
 }
 
 /** The engine's own cached tokens say whether the prediction was right; a decode leg's figure is the prefill's. */
-function comparable({ prefill }: LegRun): boolean {
-  return prefill === undefined;
+function comparable({ prefill, continued }: LegRun): boolean {
+  return prefill === undefined && continued === undefined;
 }
 
 function learn(

@@ -4,6 +4,7 @@ import { SseSplitter } from "../http/sse.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
 import { type AnswerFacts, isObject, readAnswer } from "./answer.ts";
 import { apiErrorEvent } from "./api-errors.ts";
+import type { ContinuedStream } from "./continuation.ts";
 import type { ApiShape } from "./endpoints.ts";
 import { AnswerFolder } from "./fold.ts";
 
@@ -15,6 +16,8 @@ export type LegEnd =
   | { readonly type: "retry"; readonly failure: UpstreamFailure; readonly held?: HeldAnswer; readonly lacks?: string }
   /** It broke after the first byte; the client was told in the stream, or its connection was cut. */
   | { readonly type: "broken"; readonly failure: UpstreamFailure }
+  /** The same, but the client's stream is open still: another worker may go on with it. */
+  | { readonly type: "cut"; readonly failure: UpstreamFailure }
   | { readonly type: "left" };
 
 /** An engine's answer that was read whole and not sent on. */
@@ -48,6 +51,8 @@ export interface SinkContext {
   /** The usage chunk was asked for by the router, not by the client. */
   readonly dropUsage: boolean;
   readonly shape: ApiShape;
+  /** What the client has of a stream that may go on elsewhere. */
+  readonly stream?: ContinuedStream | undefined;
   /** The path that the engine does not have, if that is what its answer says. */
   lacks(status: number, body: Buffer): string | undefined;
   /** A whole answer as the client's API has it; undefined: as it came. */
@@ -95,12 +100,14 @@ export class StreamSink implements Sink {
   #heard = false;
   /** Events too large to understand: bytes go on as they come. */
   #blind = false;
+  /** Said in the stream, which may go on elsewhere instead. */
+  #failure: UpstreamFailure | undefined;
 
   constructor(c: SinkContext) {
     this.#c = c;
   }
 
-  data(chunk: Buffer): boolean {
+  data(chunk: Buffer): boolean | UpstreamFailure {
     if (this.#blind) {
       this.#c.onPart();
       return send(this.#c, chunk);
@@ -113,7 +120,8 @@ export class StreamSink implements Sink {
     }
     if (this.#heard) this.#c.onPart();
     if (!this.#started && this.#held > HELD_BYTES) this.commit();
-    return this.#started ? this.#flush() : true;
+    const more = this.#started ? this.#flush() : true;
+    return this.#failure ?? more;
   }
 
   /** Send what is held back although no data came yet: the client must see that something lives. */
@@ -143,6 +151,13 @@ export class StreamSink implements Sink {
     if (!this.#started && (this.#c.opened || !this.#c.res.headersSent)) return { type: "retry", failure };
     // What is left of an event would make the error unreadable.
     this.#splitter.flush();
+    const { stream, facts, res } = this.#c;
+    if (stream?.usable === true && !this.#blind) {
+      if (!facts.finished) return { type: "cut", failure };
+      // All of its text is there.
+      res.end(this.#done ? undefined : "data: [DONE]\n\n");
+      return { type: "complete", status: this.#c.status };
+    }
     this.#c.res.end(errorEvent(failure, this.#c.shape));
     return { type: "broken", failure };
   }
@@ -162,11 +177,34 @@ export class StreamSink implements Sink {
         this.#c.onFirst();
       }
       if (data.length === DONE.length && data.equals(DONE)) this.#done = true;
-      else if (readEvent(data, this.#c) && this.#c.dropUsage) return;
+      else if (this.#c.stream !== undefined) {
+        this.#take(raw, data, this.#c.stream);
+        return;
+      } else if (readEvent(data, this.#c) && this.#c.dropUsage) return;
     }
     this.#out.push(raw);
     if (!this.#started) this.#held += raw.length;
   }
+
+  /** An event of a stream that may go on elsewhere, or that went on here. */
+  #take(raw: Buffer, data: Buffer, stream: ContinuedStream): void {
+    if (this.#failure !== undefined) return;
+    const chunk = parse(data);
+    if (isObject(chunk) && stream.usable && isServerError(chunk["error"])) {
+      this.#failure = { kind: "protocol", phase: "body", message: "it told an error in its stream" };
+      return;
+    }
+    const taken = stream.take(chunk);
+    if (chunk !== undefined && taken === undefined) return;
+    readAnswer(taken, this.#c.facts);
+    if (this.#c.dropUsage && isUsageOnly(taken)) return;
+    this.#out.push(taken === chunk ? raw : Buffer.from(`data: ${JSON.stringify(taken)}\n\n`));
+  }
+}
+
+/** An engine's error that is not the request's fault. */
+function isServerError(error: unknown): boolean {
+  return error !== undefined && error !== null && errorStatus(error) >= 500;
 }
 
 /** Take the figures of one event. @returns true for a chunk that holds nothing but usage */
@@ -179,6 +217,10 @@ function readEvent(data: Buffer, c: SinkContext): boolean {
     return false;
   }
   readAnswer(chunk, c.facts);
+  return isUsageOnly(chunk);
+}
+
+function isUsageOnly(chunk: unknown): boolean {
   if (!isObject(chunk)) return false;
   const { choices, usage } = chunk;
   return Array.isArray(choices) && choices.length === 0 && typeof usage === "object" && usage !== null;

@@ -114,6 +114,11 @@ export const METRICS = {
     help: "Circuit breaker of a worker that failed: 0 closed, 1 half-open (one request tries it), 2 open. No series: never failed",
   },
   cgn_router_breaker_opened_total: { type: "counter", labels: ["worker"], help: "Times that a circuit breaker opened" },
+  cgn_router_continued_total: {
+    type: "counter",
+    labels: ["model", "result"],
+    help: "Streams whose engine died after the first token and that went on at another one, by result (ok, failed, left)",
+  },
   cgn_router_retries_total: {
     type: "counter",
     labels: ["model", "reason"],

@@ -31,7 +31,7 @@ export interface RigOptions {
 
 /** Short, but long beside what a busy machine needs for an answer. */
 export const LIMITS = { firstTokenMs: 2_000, answerMs: 2_000, stallMs: 2_000, continueStreams: false };
-const LONG = { firstTokenMs: 60_000, answerMs: 60_000, stallMs: 60_000, continueStreams: false };
+export const LONG = { firstTokenMs: 60_000, answerMs: 60_000, stallMs: 60_000, continueStreams: false };
 
 /** One thing that goes wrong, and what its client must see. */
 export interface FaultCase {
@@ -102,7 +102,7 @@ export async function runCase(test: FaultCase): Promise<void> {
 }
 
 /** All counters that the admin port shows are zero again. */
-async function nothingLeft(rig: Rig): Promise<void> {
+export async function nothingLeft(rig: Pick<Rig, "admin">): Promise<void> {
   let left: string[] = [];
   await until(
     () => `no booking left: ${left.join(", ")}`,
@@ -113,7 +113,7 @@ async function nothingLeft(rig: Rig): Promise<void> {
   );
 }
 
-async function counters({ admin }: Rig): Promise<string[]> {
+async function counters({ admin }: Pick<Rig, "admin">): Promise<string[]> {
   const left: string[] = [];
   const note = (name: string, value: unknown): void => {
     if (typeof value === "number" && value !== 0) left.push(`${name} = ${value}`);

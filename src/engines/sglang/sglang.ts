@@ -54,6 +54,7 @@ export const sglang: Engine<SglangOptions> = {
   probe: sglangProbe,
   // sglang/srt/entrypoints/openai/serving_chat.py, _handle_last_assistant_message(), 0.5.23.
   chat: { lastAssistant: "user" },
+  continuesChat: { continue_final_message: "true" },
   // docs.sglang.ai, get_started/install: images are tagged with the version.
   image: (version) => `lmsysorg/sglang:v${version}`,
   newestVersion: SGLANG_VERSIONS.newest,

@@ -55,6 +55,8 @@ export const vllm: Engine<VllmOptions> = {
   sleeps: vllmSleeps,
   // vllm/entrypoints/chat_utils.py, _parse_chat_message_content() with content_format "openai".
   chat: { contents: "wrapped", lastAssistant: "kept" },
+  // vllm/entrypoints/openai/chat_completion/protocol.py, 0.32.0.
+  continuesChat: { continue_final_message: "true", add_generation_prompt: "false" },
   // docs.vllm.ai, deployment/docker: images are tagged with the version.
   image: (version) => `vllm/vllm-openai:v${version}`,
   newestVersion: VLLM_VERSIONS.newest,
