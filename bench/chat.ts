@@ -1,8 +1,8 @@
+import type { ChatRequest } from "../src/core/chat-request.ts";
 import { workerId } from "../src/core/ids.ts";
 import type { PrefixMatch } from "../src/kvindex/prefix-index.ts";
 import { createPrefixIndex } from "../src/kvindex/run-index.ts";
 import { createFastChatRenderer } from "../src/prompt/chat-skeletons.ts";
-import type { ChatRequest } from "../src/prompt/chat-template.ts";
 import { cpuMs } from "./index-under-test.ts";
 import { type BenchResult, figure, machine, printResult } from "./result.ts";
 

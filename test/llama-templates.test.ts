@@ -1,9 +1,10 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { PLAIN_DIALECT } from "../src/core/chat-dialect.ts";
+import type { ChatRequest } from "../src/core/chat-request.ts";
 import { llamaCpp } from "../src/engines/llama-cpp/llama-cpp.ts";
 import { createFastChatRenderer } from "../src/prompt/chat-skeletons.ts";
-import { type ChatRequest, createChatRenderer, type RenderedPrompt } from "../src/prompt/chat-template.ts";
+import { createChatRenderer, type RenderedPrompt } from "../src/prompt/chat-template.ts";
 
 interface Recorded {
   readonly props: Readonly<Record<string, unknown>>;

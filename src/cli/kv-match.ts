@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { CgnError } from "../core/errors.ts";
 import { rootKey } from "../core/prefix-knowledge.ts";
 import { createVocabularies } from "../kvcached/vocabularies.ts";
-import type { ChatRequest } from "../prompt/chat-template.ts";
+import type { ChatRequest } from "../core/chat-request.ts";
 import type { CliContext, Command, Values } from "./command.ts";
 import { KV_ADDRESS_OPTIONS, kvClientFor, textTable } from "./kv-address.ts";
 

@@ -1,9 +1,5 @@
 import type { ChatDialect } from "../core/chat-dialect.ts";
-
-/** A message as templates want it, or why there is none. */
-export type Prepared<T> = { readonly value: T } | { readonly reason: string };
-
-export type Json = Readonly<Record<string, unknown>>;
+import type { Json, Prepared } from "../core/chat-request.ts";
 
 /** How a template takes `content`: a plain text, or the list of parts. */
 export type ContentForm = "text" | "parts";
@@ -40,7 +36,6 @@ export function prepareMessages(
     const calls = message["tool_calls"];
     prepared.push({
       ...message,
-      ...(dialect.developerIsSystem === true && message["role"] === "developer" ? { role: "system" } : {}),
       content: content.value,
       ...(Array.isArray(calls) && dialect.textArguments !== true ? { tool_calls: calls.map(prepareToolCall) } : {}),
     });
@@ -60,7 +55,9 @@ function prepareContent(
   if (form === "parts" && contents === "parts") return { value: list.length > 0 ? list : [{ type: "text", text: "" }] };
   const wrapped = contents === "wrapped" && role !== "tool";
   if (form === "parts" && (wrapped || (contents === undefined && Array.isArray(content)))) return { value: list };
-  return { value: parts.value.join(join) };
+  // vLLM drops empty texts where it joins them, and keeps them where it hands on parts.
+  const texts = contents === "wrapped" && form === "text" ? parts.value.filter((text) => text !== "") : parts.value;
+  return { value: texts.join(join) };
 }
 
 /** The texts of a content: one of a string, none of null, one a part of a list. */

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { ChatRequest } from "../core/chat-request.ts";
 import { BYTE_CHAT_TEMPLATE } from "./byte-template.ts";
 import { createFastChatRenderer } from "./chat-skeletons.ts";
-import { type ChatRequest, createChatRenderer } from "./chat-template.ts";
+import { createChatRenderer } from "./chat-template.ts";
 
 const TEMPLATES: Readonly<Record<string, string>> = {
   bytes: BYTE_CHAT_TEMPLATE,

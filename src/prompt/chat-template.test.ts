@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { type ChatDialect, PLAIN_DIALECT } from "../core/chat-dialect.ts";
+import type { ChatRequest } from "../core/chat-request.ts";
 import { isCgnError } from "../core/errors.ts";
 import { BYTE_BOS, BYTE_CHAT_TEMPLATE, BYTE_EOS } from "./byte-template.ts";
-import { type ChatRequest, createChatRenderer, type RenderedPrompt } from "./chat-template.ts";
+import { createChatRenderer, type RenderedPrompt } from "./chat-template.ts";
 
 const text = (rendered: RenderedPrompt) =>
   "bytes" in rendered ? new TextDecoder().decode(rendered.bytes) : `(${rendered.reason})`;
@@ -130,6 +131,5 @@ describe("dialects", () => {
   it("render() hands the role developer on where the engine does", () => {
     const messages = [{ role: "developer", content: "d" }, user];
     expect(render(PLAIN_DIALECT, { messages })).toBe("[developer]d[user]hi[assistant]");
-    expect(render({ ...PLAIN_DIALECT, developerIsSystem: true }, { messages })).toBe("[system]d[user]hi[assistant]");
   });
 });

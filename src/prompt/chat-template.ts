@@ -1,8 +1,10 @@
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
-import { type ChatDialect, PLAIN_DIALECT } from "../core/chat-dialect.ts";
+import { type ChatDialect, PLAIN_DIALECT, type TemplateFacts } from "../core/chat-dialect.ts";
+import type { ChatRequest, Json } from "../core/chat-request.ts";
 import { CgnError } from "../core/errors.ts";
 import { type ContentForm, contentForm, finalText, prepareMessages } from "./chat-messages.ts";
 import { lastTurn } from "./last-assistant.ts";
+import { PYTHON_STRINGS, withPythonStrings } from "./python-strings.ts";
 import { strftime } from "./strftime.ts";
 import type { TextNormalizer } from "./text-normalizer.ts";
 
@@ -16,25 +18,14 @@ export interface ChatRendererOptions {
   readonly specialTokens?: Readonly<Record<string, string>>;
   /** Local time for `strftime_now`. Without it a template that asks for the date cannot be rendered. */
   readonly now?: () => Date;
+  /** Told each time that the template, or its engine, asks for the date, and what it was told. */
+  readonly onDate?: (format: string, text: string) => void;
   /** What the engine puts between text parts where the template wants plain text. Default a line end (vLLM 0.32). */
   readonly textJoin?: string;
   /** What the engine makes of the messages. Default `PLAIN_DIALECT`. */
   readonly dialect?: ChatDialect;
   /** From `textNormalizer()`. */
   readonly normalize?: TextNormalizer | undefined;
-}
-
-/** The fields of a chat completion request that decide its prompt; others are ignored. */
-export interface ChatRequest {
-  readonly messages?: unknown;
-  readonly tools?: unknown;
-  readonly documents?: unknown;
-  /** Default true, or false with `continue_final_message`. */
-  readonly add_generation_prompt?: unknown;
-  readonly continue_final_message?: unknown;
-  readonly chat_template_kwargs?: unknown;
-  /** A template of the request's own: not rendered. */
-  readonly chat_template?: unknown;
 }
 
 /** The prompt's bytes, or why a prompt of this kind has none (it is routed without a prefix then). */
@@ -62,12 +53,50 @@ export function createChatRenderer(options: ChatRendererOptions): ChatRenderer {
   const template = compile(options.template);
   const contents = options.dialect?.contents;
   const form = contents === "text" || contents === "parts" ? contents : contentForm(options.template);
-  return { render: (request) => renderRequest(options, template, form, request) };
+  const facts = templateFacts(options, template);
+  return { render: (request) => renderRequest(options, template, form, facts, request) };
+}
+
+/** What an engine's dialect may ask of the template. Answers do not change: each is found once. */
+export function templateFacts(options: ChatRendererOptions, template = compile(options.template)): TemplateFacts {
+  const { now } = options;
+  const said = new Map<string, string | undefined>();
+  const tryWith = (messages: readonly Json[], extra: Json): string | undefined => {
+    const key = JSON.stringify([messages, extra]);
+    if (!said.has(key)) said.set(key, tryRun(options, template, messages, extra));
+    return said.get(key);
+  };
+  return {
+    template: options.template,
+    refuses: (messages) => tryWith(messages, { add_generation_prompt: false }) === undefined,
+    promptFor: (effort) =>
+      tryWith([{ role: "user", content: "Hi" }], { reasoning_effort: effort, enable_thinking: effort !== "none" }),
+    now: now === undefined ? undefined : (format) => dateText(options, format),
+  };
+}
+
+function tryRun(
+  options: ChatRendererOptions,
+  template: Template,
+  messages: readonly Json[],
+  extra: Json,
+): string | undefined {
+  try {
+    return run(template, { ...contextOf(options), messages, tools: null, add_generation_prompt: true, ...extra });
+  } catch {
+    return undefined;
+  }
+}
+
+function contextOf(options: ChatRendererOptions): Json {
+  const { specialTokens, bosToken, eosToken } = options;
+  const strftime_now = (format: string) => dateText(options, format);
+  return { ...specialTokens, bos_token: bosToken, eos_token: eosToken, strftime_now };
 }
 
 function compile(source: string): Template {
   const known = compiled.get(source);
-  const template = known ?? tried("Cannot read the chat template", () => new Template(source));
+  const template = known ?? tried("Cannot read the chat template", () => parseTemplate(source));
   compiled.delete(source);
   compiled.set(source, template);
   const [oldest] = compiled.keys();
@@ -75,29 +104,36 @@ function compile(source: string): Template {
   return template;
 }
 
+function parseTemplate(source: string): Template {
+  const template = new Template(source);
+  withPythonStrings(template.parsed);
+  return template;
+}
+
 function renderRequest(
   options: ChatRendererOptions,
   template: Template,
   form: ContentForm,
-  request: ChatRequest,
+  facts: TemplateFacts,
+  given: ChatRequest,
 ): RenderedPrompt {
-  if (typeof request.chat_template === "string") return { reason: "the request brings its own chat_template" };
+  if (typeof given.chat_template === "string") return { reason: "the request brings its own chat_template" };
   const dialect = options.dialect ?? PLAIN_DIALECT;
+  const made = dialect.prepare?.(given, facts) ?? { value: given };
+  if ("reason" in made) return made;
+  const request = made.value;
   const messages = prepareMessages(request.messages, form, options.textJoin ?? "\n", dialect);
   if ("reason" in messages) return messages;
   const { add_generation_prompt: generate } = request;
   const turn = lastTurn(messages.value, dialect, {
     proceed: request.continue_final_message === true,
     generate: typeof generate === "boolean" ? generate : undefined,
-    parts: lastHasParts(request.messages),
+    parts: lastHasParts(given.messages),
   });
   if ("reason" in turn) return turn;
   const { suffix, cut, addGenerationPrompt } = turn.value;
   const context = {
-    ...options.specialTokens,
-    bos_token: options.bosToken,
-    eos_token: options.eosToken,
-    strftime_now: (format: string) => strftimeNow(options.now, format),
+    ...contextOf(options),
     messages: turn.value.messages,
     tools: Array.isArray(request.tools) && request.tools.length > 0 ? request.tools : null,
     documents: Array.isArray(request.documents) ? request.documents : null,
@@ -127,6 +163,7 @@ const GLOBALS: Readonly<Record<string, unknown>> = {
   True: true,
   False: false,
   None: null,
+  ...PYTHON_STRINGS,
   range: rangeOf,
   raise_exception: (message: unknown) => {
     throw new Error(String(message));
@@ -154,9 +191,11 @@ function kwargs(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : {};
 }
 
-function strftimeNow(now: (() => Date) | undefined, format: string): string {
+function dateText({ now, onDate }: ChatRendererOptions, format: string): string {
   if (now === undefined) throw new Error("it asks for the date, and no clock was given");
-  return strftime(now(), format);
+  const text = strftime(now(), format);
+  onDate?.(format, text);
+  return text;
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { ChatDialect } from "../core/chat-dialect.ts";
-import { finalText, type Json, type Prepared } from "./chat-messages.ts";
+import type { Json, Prepared } from "../core/chat-request.ts";
+import { finalText } from "./chat-messages.ts";
 
 /** What the template is given, and what follows its text. */
 export interface LastTurn {

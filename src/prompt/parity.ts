@@ -1,4 +1,4 @@
-import type { ChatRequest } from "./chat-template.ts";
+import type { ChatRequest } from "../core/chat-request.ts";
 
 /** A chat whose tokens are asked from an engine, to prove that rendered bytes equal decoded ids there. */
 export interface ProbeChat {

@@ -1,11 +1,12 @@
 import { PLAIN_DIALECT } from "../core/chat-dialect.ts";
+import type { Json } from "../core/chat-request.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import type { Engine, ToldTemplate } from "../engines/engine.ts";
 import type { ModelFiles } from "../modelfiles/model-files.ts";
 import { readModel } from "../modelfiles/read-model.ts";
 import { BYTE_BOS, BYTE_CHAT_TEMPLATE, BYTE_EOS } from "../prompt/byte-template.ts";
 import { createFastChatRenderer } from "../prompt/chat-skeletons.ts";
-import type { ChatRendererOptions } from "../prompt/chat-template.ts";
+import { type ChatRendererOptions, templateFacts } from "../prompt/chat-template.ts";
 import { vocabularyFromGguf } from "../prompt/gguf-vocabulary.ts";
 import { completionPrompt } from "../prompt/prompt-bytes.ts";
 import { textNormalizer } from "../prompt/text-normalizer.ts";
@@ -55,10 +56,10 @@ export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Prom
     };
   }
   const normalize = files?.tokenizerJson === undefined ? undefined : textNormalizer(files.tokenizerJson);
-  const renderer =
+  const chats =
     template === undefined
       ? undefined
-      : createFastChatRenderer({
+      : chatPrompts({
           template,
           bosToken: told?.bos ?? files?.bosToken ?? "",
           eosToken: told?.eos ?? files?.eosToken ?? "",
@@ -75,11 +76,29 @@ export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Prom
   };
   return {
     renderer: {
-      chat: (request) => renderer?.render(request) ?? { reason: "the model has no chat template" },
+      ...(chats ?? NO_CHATS),
       completion: (prompt) => completionPrompt(prompt, completion),
     },
     problem: template === undefined ? "no chat template: chats are routed by load only" : undefined,
   };
+}
+
+type ChatPrompts = Omit<PromptRenderer, "completion">;
+
+const noTemplate = { reason: "the model has no chat template" };
+const NO_CHATS: ChatPrompts = { chat: () => noTemplate, messages: () => noTemplate, responses: () => noTemplate };
+
+/** The prompts of all APIs whose bodies become chats, each as the engine makes it one. */
+function chatPrompts(options: ChatRendererOptions): ChatPrompts {
+  const fast = createFastChatRenderer(options);
+  const facts = templateFacts(options);
+  const { fromMessages, fromResponses } = options.dialect ?? PLAIN_DIALECT;
+  const by = (convert: typeof fromMessages) => (body: Json) => {
+    if (convert === undefined) return { reason: "how the engine makes a chat of this API is not known" };
+    const made = convert(body, facts);
+    return "reason" in made ? made : fast.render(made.value);
+  };
+  return { chat: fast.render, messages: by(fromMessages), responses: by(fromResponses) };
 }
 
 async function toldTemplate(worker: WorkerInfo, { engineOf, ask }: RendererDeps): Promise<ToldTemplate | undefined> {
@@ -92,10 +111,10 @@ async function toldTemplate(worker: WorkerInfo, { engineOf, ask }: RendererDeps)
 /** The simulator's: id = byte. */
 function byteRenderer(form: Pick<ChatRendererOptions, "dialect" | "textJoin">): PromptRenderer {
   const template = { template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS };
-  const chat = createFastChatRenderer({ ...template, ...form });
+  const chats = chatPrompts({ ...template, ...form });
   const vocabulary = byteVocabulary();
   return {
-    chat: (request) => chat.render(request),
+    ...chats,
     completion: (prompt) => completionPrompt(prompt, { vocabulary, bos: BYTE_BOS }),
   };
 }

@@ -1,5 +1,6 @@
+import type { ChatRequest, Json } from "../core/chat-request.ts";
 import type { Log } from "../core/log.ts";
-import type { ChatRequest, RenderedPrompt } from "../prompt/chat-template.ts";
+import type { RenderedPrompt } from "../prompt/chat-template.ts";
 import { prefixHash } from "../routing/rendezvous.ts";
 import { isObject } from "./answer.ts";
 import type { ModelGroup } from "./fleet.ts";
@@ -10,6 +11,10 @@ export interface PromptRenderer {
   /** @throws CgnError TEMPLATE_FAILED */
   chat(request: ChatRequest): RenderedPrompt;
   completion(prompt: unknown): RenderedPrompt;
+  /** A body of Anthropic's `/v1/messages`. @throws CgnError TEMPLATE_FAILED */
+  messages(body: Json): RenderedPrompt;
+  /** A body of `/v1/responses`. @throws CgnError TEMPLATE_FAILED */
+  responses(body: Json): RenderedPrompt;
 }
 
 /** Finds a model's renderer. A promise only while it is being loaded; undefined: there is none (the source says why). */
@@ -47,14 +52,16 @@ export function render(request: ReadRequest, renderer: PromptRenderer | undefine
 
 function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log: Log): RenderedPrompt {
   const { kind, json, model, unmatched } = request;
-  if (kind !== "chat" && kind !== "completion") return { reason: "this endpoint has no prompt to match" };
+  if (!HAS_PROMPT.has(kind)) return { reason: "this endpoint has no prompt to match" };
   if (unmatched !== undefined) return { reason: unmatched };
-  if (kind === "chat" && pieces(json) > MAX_PIECES) {
+  if (kind !== "completion" && pieces(json) > MAX_PIECES) {
     return { reason: `the chat has more than ${MAX_PIECES} messages, parts, calls, tools and documents` };
   }
   if (renderer === undefined) return { reason: "no chat template and tokenizer are known for the model" };
   try {
-    return kind === "chat" ? renderer.chat(json ?? {}) : renderer.completion(json?.["prompt"]);
+    if (kind === "chat") return renderer.chat(json ?? {});
+    if (kind === "messages") return renderer.messages(json ?? {});
+    return kind === "responses" ? renderer.responses(json ?? {}) : renderer.completion(json?.["prompt"]);
   } catch (e) {
     const said = e instanceof Error ? e.message : String(e);
     log
@@ -64,11 +71,13 @@ function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log
   }
 }
 
+const HAS_PROMPT: ReadonlySet<ReadRequest["kind"]> = new Set(["chat", "completion", "messages", "responses"]);
+
 /** What a template walks over: 10 µs each. */
 const MAX_PIECES = 2_000;
 
 function pieces(json: ReadRequest["json"]): number {
-  const { messages, tools, documents } = json ?? {};
+  const { input, messages = input, tools, documents } = json ?? {};
   let count = (Array.isArray(tools) ? tools.length : 0) + (Array.isArray(documents) ? documents.length : 0);
   if (!Array.isArray(messages)) return count;
   count += messages.length;

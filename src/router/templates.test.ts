@@ -34,7 +34,8 @@ function handClock(): Clock & { pass(ms: number): void } {
 
 const group = (worker: WorkerInfo): ModelGroup => ({ model: "m", workers: [worker], ready: [worker] });
 const worker = testWorker("a", "http://127.0.0.1:1");
-const renderer: PromptRenderer = { chat: () => ({ reason: "" }), completion: () => ({ reason: "" }) };
+const none = () => ({ reason: "" });
+const renderer: PromptRenderer = { chat: none, completion: none, messages: none, responses: none };
 const good: LoadedRenderer = { renderer, problem: undefined };
 
 describe("createTemplates()", () => {

@@ -1,12 +1,8 @@
+import type { ChatRequest } from "../core/chat-request.ts";
 import type { EngineKind } from "../core/engine-kind.ts";
 import { findEngine } from "../engines/registry.ts";
 import { BYTE_BOS, BYTE_CHAT_TEMPLATE, BYTE_EOS } from "../prompt/byte-template.ts";
-import {
-  type ChatRenderer,
-  type ChatRequest,
-  createChatRenderer,
-  type RenderedPrompt,
-} from "../prompt/chat-template.ts";
+import { type ChatRenderer, createChatRenderer, type RenderedPrompt } from "../prompt/chat-template.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

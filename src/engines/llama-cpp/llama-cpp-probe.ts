@@ -10,6 +10,7 @@ import {
   readSimulatedTokenizer,
   textOf,
 } from "../probe-text.ts";
+import { llamaChat } from "./llama-cpp-chat.ts";
 import { AUTOMATIC_SLOTS } from "./llama-cpp-launch.ts";
 import { llamaHistory } from "./llama-cpp-slots.ts";
 
@@ -61,6 +62,7 @@ function parseTemplate(body: string): ToldTemplate | undefined {
   const caps = fieldsOf(props["chat_template_caps"]);
   const typed = caps["supports_typed_content"] === true && caps["supports_string_content"] !== true;
   const chat = {
+    ...llamaChat(caps),
     ...(caps["supports_typed_content"] === undefined ? {} : ({ contents: typed ? "parts" : "text" } as const)),
     ...(caps["supports_object_arguments"] === false ? { textArguments: true } : {}),
   };

@@ -202,7 +202,7 @@ describe("llamaCppProbe", () => {
     expect(probe.ready.verdict({ status: 500, body: "" })).toBe("failed");
   });
   it("reads the chat template with its tokens from /props", () => {
-    expect(probe.template?.parse(body)).toEqual({
+    expect(probe.template?.parse(body)).toMatchObject({
       template: props.response.body.chat_template,
       bos: "<|im_start|>",
       eos: "<|im_end|>",

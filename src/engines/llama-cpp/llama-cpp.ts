@@ -2,6 +2,7 @@ import { allPathsBut } from "../../core/api-paths.ts";
 import type { KvSource, WorkerTraits } from "../../core/worker.ts";
 import { type Announcement, type Engine, type EngineSlot, tokenizerSource } from "../engine.ts";
 import { noneOnlyCell } from "../none-only.ts";
+import { llamaChat } from "./llama-cpp-chat.ts";
 import {
   contextTokens,
   type LlamaCppInput,
@@ -69,8 +70,7 @@ export const llamaCpp: Engine<LlamaCppOptions> = {
   needs: llamaCppNeeds,
   variants: llamaCppVariants,
   probe: llamaCppProbe,
-  // Seen by /apply-template of llama-server (xllamacpp 2026.10). `--no-prefill-assistant` is not followed.
-  chat: { developerIsSystem: true, lastAssistant: "continued" },
+  chat: llamaChat({}),
 };
 
 function traitsFor(options: LlamaCppOptions, slot?: EngineSlot): WorkerTraits {

@@ -2,6 +2,7 @@ import { userWrote } from "../args.ts";
 import type { Engine } from "../engine.ts";
 import { vllmNeeds, vllmPeering } from "./requirements.ts";
 import { VLLM_VERSIONS } from "./versions.ts";
+import { VLLM_CHAT } from "./vllm-chat.ts";
 import { RULES } from "./vllm-context.ts";
 import { vllmDisaggregation, vllmHandOver } from "./vllm-disagg.ts";
 import { decodeVllmEvents, decodeVllmEventsInSteps } from "./vllm-events.ts";
@@ -53,8 +54,7 @@ export const vllm: Engine<VllmOptions> = {
   variants: vllmVariants,
   probe: vllmProbe,
   sleeps: vllmSleeps,
-  // vllm/entrypoints/chat_utils.py, _parse_chat_message_content() with content_format "openai".
-  chat: { contents: "wrapped", lastAssistant: "kept" },
+  chat: VLLM_CHAT,
   // vllm/entrypoints/openai/chat_completion/protocol.py, 0.32.0.
   continuesChat: { continue_final_message: "true", add_generation_prompt: "false" },
   // docs.vllm.ai, deployment/docker: images are tagged with the version.

@@ -71,6 +71,8 @@ const plainRenderer: PromptRenderer = {
     return { bytes: Buffer.from(texts.join("\n")) };
   },
   completion: (prompt) => ({ bytes: Buffer.from(String(prompt)) }),
+  messages: () => ({ reason: "not rendered in tests" }),
+  responses: () => ({ reason: "not rendered in tests" }),
 };
 
 export interface TestRouter {

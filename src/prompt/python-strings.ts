@@ -1,0 +1,88 @@
+/** A node of a template's syntax tree, as far as it is looked at here. */
+interface Node {
+  type: string;
+  [member: string]: unknown;
+}
+
+const METHODS: Readonly<Record<string, string>> = { strip: "__strip", lstrip: "__lstrip", rstrip: "__rstrip" };
+
+/**
+ * Let a template's `strip(…)`, `lstrip(…)`, `rstrip(…)` and `trim` do what Python's do: the letters that are named go, and white
+ * space is what it is for Python. The interpreter (@huggingface/jinja 0.5.11) takes JavaScript's `trim()` for all of them.
+ * Changes the tree; `PYTHON_STRINGS` must be among the names that the template may use.
+ */
+export function withPythonStrings<T extends object>(tree: T): T {
+  rewrite(tree);
+  return tree;
+}
+
+function rewrite(value: unknown): void {
+  if (typeof value !== "object" || value === null) return;
+  if (Array.isArray(value)) {
+    for (const item of value) rewrite(item);
+    return;
+  }
+  if (value instanceof Map) {
+    for (const [key, member] of value) {
+      rewrite(key);
+      rewrite(member);
+    }
+    return;
+  }
+  for (const member of Object.values(value)) rewrite(member);
+  if (isNode(value)) call(value);
+}
+
+/** `x.strip(y)` and `x | trim` become `__strip(x, y)`. */
+function call(node: Node): void {
+  const { type, callee, operand, filter } = node;
+  if (
+    type === "CallExpression" &&
+    isNode(callee) &&
+    callee.type === "MemberExpression" &&
+    callee["computed"] === false
+  ) {
+    const { object, property } = callee;
+    const name = isNode(property) ? METHODS[String(property["value"])] : undefined;
+    if (name === undefined) return;
+    node["callee"] = { type: "Identifier", value: name };
+    node["args"] = [object, ...(node["args"] as unknown[])];
+  } else if (type === "FilterExpression" && isNode(filter)) {
+    const named = filter.type === "CallExpression" ? filter["callee"] : filter;
+    if (!isNode(named) || named["value"] !== "trim") return;
+    const args = filter.type === "CallExpression" ? (filter["args"] as unknown[]) : [];
+    for (const member of Object.keys(node)) delete node[member];
+    Object.assign(node, {
+      type: "CallExpression",
+      callee: { type: "Identifier", value: "__strip" },
+      args: [operand, ...args],
+    });
+  }
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === "object" && value !== null && typeof (value as Node).type === "string";
+}
+
+/** Python's `str.isspace()`: JavaScript's white space without U+FEFF, and with the separators of ASCII and U+0085. */
+export function isPythonBlank(letter: string): boolean {
+  const code = letter.charCodeAt(0);
+  return (code >= 0x1c && code <= 0x1f) || code === 0x85 || (code !== 0xfeff && /\s/.test(letter));
+}
+
+function strip(text: unknown, letters: unknown, start: boolean, end: boolean): string {
+  if (typeof text !== "string") throw new Error("only a text can be stripped");
+  const set = typeof letters === "string" ? [...letters] : undefined;
+  const isOff = set === undefined ? (at: number) => isPythonBlank(text[at]!) : (at: number) => set.includes(text[at]!);
+  let [from, to] = [0, text.length];
+  if (start) while (from < to && isOff(from)) from++;
+  if (end) while (to > from && isOff(to - 1)) to--;
+  return text.slice(from, to);
+}
+
+/** The functions that rewritten templates call. */
+export const PYTHON_STRINGS: Readonly<Record<string, unknown>> = {
+  __strip: (text: unknown, letters: unknown) => strip(text, letters, true, true),
+  __lstrip: (text: unknown, letters: unknown) => strip(text, letters, true, false),
+  __rstrip: (text: unknown, letters: unknown) => strip(text, letters, false, true),
+};
