@@ -1,6 +1,7 @@
-import { randomInt } from "node:crypto";
+import { randomInt, randomUUID } from "node:crypto";
 import { registerWithKvcached } from "../agent/kv-registration.ts";
 import type { Settings } from "../config/settings.ts";
+import type { BookingExchange } from "../core/booking-exchange.ts";
 import type { Clock } from "../core/clock.ts";
 import { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
@@ -9,6 +10,7 @@ import type { WorkerDirectory } from "../core/worker.ts";
 import { createMirror } from "../kvcached/mirror.ts";
 import { createKvcached } from "../kvcached/service.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { exchangeBookings } from "../wire/bookings-client.ts";
 import { connectKv, type KvClient } from "../wire/kv-client.ts";
 import type { WireTls } from "../wire/tls.ts";
 import type { WireAddress } from "../wire/transport.ts";
@@ -19,6 +21,8 @@ const REGISTER_MS = 5_000;
 /** What a router knows of prefixes: a kvcached in this process, or a copy of what others know. */
 export interface OpenKnowledge {
   readonly prefixes: PrefixKnowledge;
+  /** How routers with the same kvcached hear of each other's bookings: through the first. */
+  readonly bookings?: BookingExchange;
   /** For `/v1/cgn/status`. */
   sources(): unknown;
   close(): void;
@@ -83,8 +87,11 @@ function mirrored(options: KnowledgeOptions): OpenKnowledge {
   const name = `router ${settings.router.nodeId}`;
   const capBytes = settings.kv.ramBytes;
   const mirror = createMirror({ clients, clock, log, capBytes, directory, metrics, name });
+  // Two routers of one host may have one name.
+  const router = `${settings.router.nodeId}/${randomUUID().slice(0, 8)}`;
   return {
     prefixes: mirror,
+    bookings: exchangeBookings({ address: options.kvcacheds[0]!, tls, clock, router }),
     sources: () => ({ mirrors: mirror.status(), sources: mirror.sources() }),
     close() {
       mirror.close();

@@ -168,6 +168,7 @@ async function runUntilStopped(
     settings: settings.router,
     directory: parts.directory,
     knowledge: knowledge.prefixes,
+    ...(knowledge.bookings === undefined ? {} : { bookings: knowledge.bookings }),
     renderers: templates,
     tls: parts.tls,
     ...guarded,

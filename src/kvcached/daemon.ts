@@ -1,13 +1,16 @@
 import { randomInt, randomUUID } from "node:crypto";
+import type { ConnectRouter } from "@connectrpc/connect";
 import type { Settings } from "../config/settings.ts";
 import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { bookingsRoutes } from "../wire/bookings-server.ts";
 import { kvRoutes } from "../wire/kv-server.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
 import { openTls, type WireTls } from "../wire/tls.ts";
+import { BookingHub } from "./booking-hub.ts";
 import { kvHttpRoutes } from "./kv-http.ts";
 import { createKvcached, type Kvcached } from "./service.ts";
 import { SnapshotKeeper } from "./snapshot-keeper.ts";
@@ -57,10 +60,15 @@ export async function runKvcached(
   });
   const snapshot = () => keeper.status();
   const service = createKvcached({ ...deps, capBytes: kv.ramBytes, seed, instance, ready, snapshot });
+  const hub = new BookingHub(clock);
   let server: WireServer;
   try {
     const http = kvHttpRoutes(service, metrics);
-    server = await listenWire({ routes: kvRoutes(service), uds: kv.uds, tcp: kv.listen, tls, http });
+    const routes = (router: ConnectRouter) => {
+      kvRoutes(service)(router);
+      bookingsRoutes(hub)(router);
+    };
+    server = await listenWire({ routes, uds: kv.uds, tcp: kv.listen, tls, http });
   } catch (error) {
     await keeper.close();
     service.close();
@@ -80,6 +88,7 @@ export async function runKvcached(
       await keeper.close();
       await restoring;
       service.close();
+      hub.close();
       tls.close();
     },
   };

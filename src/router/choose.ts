@@ -6,7 +6,7 @@ import type { WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import type { Decision, Policy, WorkerSnapshot } from "../routing/decision.ts";
 import type { Learning } from "../routing/learning.ts";
-import { Booking, type LoadBook } from "../routing/load.ts";
+import { Booking, type LoadBook, type LoadView } from "../routing/load.ts";
 import { textHash } from "../routing/rendezvous.ts";
 import { workerSnapshot } from "../routing/snapshot.ts";
 import type { ModelGroup } from "./fleet.ts";
@@ -32,6 +32,8 @@ export interface Choice {
 export interface Chooser {
   readonly policy: (model: string) => Policy;
   readonly loads: LoadBook;
+  /** What other routers have on a worker, where they tell. */
+  readonly others?: (worker: WorkerId) => readonly LoadView[];
   readonly learning: Learning;
   readonly clock: Clock;
   /** `[router.admission].max_concurrent_per_replica`, where written. */
@@ -96,6 +98,11 @@ export function propose(
     ttftMs: decision.candidates[decision.index]!.ttftMs,
     uncachedTokens: chosen.uncachedTokens,
   };
+}
+
+/** Prompt tokens that a worker would have to compute. */
+export function uncachedTokens(c: Chooser, worker: WorkerInfo, model: string, q: Question): number {
+  return snapshot(c, worker, model, q, totalTokens(c, model, q), c.clock.now()).uncachedTokens;
 }
 
 /** @param tokens prompt tokens that it computes for this request; by default all that it has not cached */
@@ -169,7 +176,7 @@ function snapshot(
   return workerSnapshot({
     id: worker.id,
     load: c.loads.of(worker.id),
-    others: [],
+    others: c.others?.(worker.id) ?? [],
     rates: c.learning.rates(worker.id, model),
     promptTokens,
     cachedTokens: Math.min(found?.tokens ?? 0, limit),

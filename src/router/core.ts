@@ -9,6 +9,7 @@ import type { LoadBook } from "../routing/load.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import type { Abilities } from "./abilities.ts";
 import type { Admissions } from "./admit.ts";
+import type { BookShare } from "./book-share.ts";
 import type { Chooser } from "./choose.ts";
 import type { Splitter } from "./choose-way.ts";
 import type { CorsRules } from "./cors.ts";
@@ -50,6 +51,8 @@ export interface RouterCore {
   /** Requests whose model is being loaded. */
   readonly waits: WaitRoom;
   readonly demand: DemandReport | undefined;
+  /** What is told to other routers, and what they tell. */
+  readonly share: BookShare | undefined;
   readonly admissions: Admissions;
   readonly upstreams: Upstreams;
   readonly decisions: DecisionLog;

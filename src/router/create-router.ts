@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type Access, OPEN_ACCESS } from "../access/access.ts";
 import { DEFAULT_ANSWERS } from "../config/answer-schema.ts";
 import type { RouterSettings } from "../config/settings.ts";
+import type { BookingExchange } from "../core/booking-exchange.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
@@ -20,6 +21,7 @@ import { accept } from "./accept.ts";
 import { createAdmin } from "./admin.ts";
 import { Admissions } from "./admit.ts";
 import { askHealth } from "./ask-health.ts";
+import { BookShare } from "./book-share.ts";
 import type { RouterCore } from "./core.ts";
 import { DecisionLog } from "./decisions.ts";
 import { DemandReport } from "./demand-report.ts";
@@ -70,6 +72,8 @@ export interface RouterOptions {
   readonly tls?: HttpTls;
   /** Who loads models that requests wait for; without one nobody waits. */
   readonly loader?: ModelLoader;
+  /** How routers hear of each other's bookings, where there are several. */
+  readonly bookings?: BookingExchange;
   /** More that the admin port shows, from parts the router does not know. */
   readonly extras?: AdminExtras;
 }
@@ -165,6 +169,7 @@ export function createRouter(options: RouterOptions): Router {
       core.fleet.close();
       core.health.close();
       core.demand?.close();
+      core.share?.close();
       core.requestLog?.close();
       await core.upstreams.close();
     },
@@ -181,6 +186,7 @@ export function createRouter(options: RouterOptions): Router {
 function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
   const { settings, clock, log } = options;
   const loads = new LoadBook();
+  const share = options.bookings === undefined ? undefined : new BookShare(options.bookings, loads, clock);
   const learning = new Learning();
   const metrics = new RouterMetrics(options.metrics);
   const abilities = new Abilities(clock);
@@ -264,6 +270,7 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
     chooser: {
       policy: tuning.policy,
       loads,
+      ...(share === undefined ? {} : { others: (worker) => share.others.of(worker) }),
       learning,
       clock,
       get perReplica() {
@@ -276,6 +283,7 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
     splitter,
     waits,
     demand,
+    share,
     admissions,
     upstreams,
     decisions: new DecisionLog(),

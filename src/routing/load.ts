@@ -56,8 +56,14 @@ export class WorkerLoad implements LoadView {
   readonly legs = new Set<Leg>();
   /** In the order of booking. */
   readonly #queue = new Set<Booking>();
+  readonly #changed: () => void;
   #placed = 0;
   #placedAtMs = 0;
+
+  /** @param changed after each change of what is in flight */
+  constructor(changed: () => void = () => {}) {
+    this.#changed = changed;
+  }
 
   get headTokens(): number {
     return this.#head()?.tokens ?? 0;
@@ -77,10 +83,25 @@ export class WorkerLoad implements LoadView {
     this.queuedTokens += booking.tokens;
     this.place(booking.tokens, booking.atMs);
     this.#queue.add(booking);
+    this.#changed();
   }
 
-  /** It waits no longer: its prompt is computed, or it is over. */
-  leaveQueue(booking: Booking, nowMs: number): void {
+  /** Its prompt is computed: from queue to decode. */
+  decodes(booking: Booking, nowMs: number): void {
+    this.#leaveQueue(booking, nowMs);
+    this.streams++;
+    this.#changed();
+  }
+
+  /** It is over. */
+  leave(booking: Booking, nowMs: number): void {
+    if (this.#queue.has(booking)) this.#leaveQueue(booking, nowMs);
+    else this.streams--;
+    this.inFlight--;
+    this.#changed();
+  }
+
+  #leaveQueue(booking: Booking, nowMs: number): void {
     this.queuedTokens -= booking.tokens;
     this.#queue.delete(booking);
     this.doneAtMs = nowMs;
@@ -123,27 +144,31 @@ export class Booking {
   firstToken(): void {
     if (this.#state !== "queued") return;
     this.#state = "streaming";
-    this.#load.leaveQueue(this, this.#clock.now());
-    this.#load.streams++;
+    this.#load.decodes(this, this.#clock.now());
   }
 
   release(): void {
     if (this.#state === "released") return;
-    if (this.#state === "queued") this.#load.leaveQueue(this, this.#clock.now());
-    else this.#load.streams--;
     this.#state = "released";
-    this.#load.inFlight--;
+    this.#load.leave(this, this.#clock.now());
   }
 }
 
 /** The loads of all workers, by id. */
 export class LoadBook {
+  /** Told after each change of what is on a worker. */
+  onChange: ((worker: WorkerId) => void) | undefined;
   readonly #loads = new Map<WorkerId, WorkerLoad>();
 
   of(worker: WorkerId): WorkerLoad {
     let load = this.#loads.get(worker);
-    if (load === undefined) this.#loads.set(worker, (load = new WorkerLoad()));
+    if (load === undefined) this.#loads.set(worker, (load = new WorkerLoad(() => this.onChange?.(worker))));
     return load;
+  }
+
+  /** Workers that have something in flight. */
+  *busy(): Generator<WorkerId> {
+    for (const [id, { inFlight }] of this.#loads) if (inFlight > 0) yield id;
   }
 
   /** A lost worker: what runs there ends, its cache is gone. Bookings stay until their owners give them back. */
