@@ -14,8 +14,15 @@ export interface EngineProfile {
   readonly prefillMsPerToken: number;
   /** Attention within prompts: cost of each pair of a computed token and one before it. Default 0. */
   readonly prefillMsPerPair?: number;
+  /** Chunks of prompts that are narrower than the tiles in which an engine computes attention. */
+  readonly narrowChunks?: NarrowChunks;
   /** Cost of each running answer in a step. */
   readonly decodeMsPerSequence: number;
+  /**
+   * Where that is not all: what a step with so many answers takes without their context, measured, in ascending order. Interpolated
+   * between two of them; below the first and beyond the last each answer costs `decodeMsPerSequence`.
+   */
+  readonly decodeStepMs?: readonly DecodeStep[];
   /** Cost of each token of context that running answers attend to in a step. */
   readonly contextMsPerToken: number;
   /** Cost of any request before it is in the engine's queue: HTTP, template, tokenizer. Default 0. */
@@ -30,6 +37,17 @@ export interface EngineProfile {
   readonly tiers?: Readonly<Partial<Record<"host" | "disk" | "shared" | "transfer", LinkSpeed>>>;
 }
 
+/** A chunk of fewer than `tokens` prompt tokens costs `msPerPair` instead of the profile's `prefillMsPerPair`. */
+export interface NarrowChunks {
+  readonly tokens: number;
+  readonly msPerPair: number;
+}
+
+export interface DecodeStep {
+  readonly sequences: number;
+  readonly ms: number;
+}
+
 export interface LinkSpeed {
   readonly gbPerS: number;
   readonly latencyMs: number;
@@ -38,8 +56,10 @@ export interface LinkSpeed {
 /** The work of one step. */
 export interface StepWork {
   readonly prefillTokens: number;
-  /** Pairs of a computed prompt token and one before it. Default 0. */
+  /** Pairs of a computed prompt token and one before it, but for those of narrow chunks. Default 0. */
   readonly prefillPairs?: number;
+  /** The same, of narrow chunks. Default 0. */
+  readonly narrowPairs?: number;
   readonly decodeSequences: number;
   /** Sum over the running answers. */
   readonly contextTokens: number;
@@ -83,10 +103,24 @@ export const PROFILES: Readonly<Record<string, EngineProfile>> = {
 /** Milliseconds that one step takes. */
 export function stepDurationMs(profile: EngineProfile, work: StepWork): number {
   return (
-    profile.stepMs +
+    decodeStepMs(profile, work.decodeSequences) +
     profile.prefillMsPerToken * work.prefillTokens +
     (profile.prefillMsPerPair ?? 0) * (work.prefillPairs ?? 0) +
-    profile.decodeMsPerSequence * work.decodeSequences +
+    (profile.narrowChunks?.msPerPair ?? 0) * (work.narrowPairs ?? 0) +
     profile.contextMsPerToken * work.contextTokens
   );
+}
+
+/** A step with so many answers and nothing else, without their context. */
+function decodeStepMs(
+  { stepMs, decodeMsPerSequence, decodeStepMs: measured }: EngineProfile,
+  sequences: number,
+): number {
+  if (measured === undefined || sequences === 0) return stepMs + decodeMsPerSequence * sequences;
+  const next = measured.findIndex((each) => each.sequences >= sequences);
+  const above = measured.at(next)!;
+  const below = measured[next - 1];
+  if (next <= 0 || below === undefined) return above.ms + decodeMsPerSequence * (sequences - above.sequences);
+  const share = (sequences - below.sequences) / (above.sequences - below.sequences);
+  return below.ms + share * (above.ms - below.ms);
 }

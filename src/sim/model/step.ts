@@ -52,6 +52,8 @@ export function tokensPerStep(speculative: EngineLimits["speculative"]): number 
 export function durationOf(profile: EngineProfile, work: readonly Run[], draftTokens: number): number {
   let prefillTokens = 0;
   let prefillPairs = 0;
+  let narrowPairs = 0;
+  const narrow = profile.narrowChunks?.tokens ?? 0;
   let decodeSequences = 0;
   let contextTokens = 0;
   for (const run of work) {
@@ -61,11 +63,13 @@ export function durationOf(profile: EngineProfile, work: readonly Run[], draftTo
       contextTokens += run.target;
     } else {
       prefillTokens += tokens;
-      prefillPairs += tokens * (run.computed + tokens / 2);
+      const pairs = tokens * (run.computed + tokens / 2);
+      if (tokens < narrow) narrowPairs += pairs;
+      else prefillPairs += pairs;
     }
   }
   prefillTokens += decodeSequences * draftTokens;
-  return stepDurationMs(profile, { prefillTokens, prefillPairs, decodeSequences, contextTokens });
+  return stepDurationMs(profile, { prefillTokens, prefillPairs, narrowPairs, decodeSequences, contextTokens });
 }
 
 /** How many steps it takes until the first of these answers ends. */

@@ -1,6 +1,6 @@
 import type { EngineProfile } from "../model/profile.ts";
 import { type Fit, fitProfile } from "./fit-profile.ts";
-import { type Ask, type Measurements, measureEngine } from "./measure-engine.ts";
+import { type Ask, type Measurements, measureEngine, type TimedAnswer } from "./measure-engine.ts";
 import { type MeasuredEngine, timedRequest } from "./timed-request.ts";
 import { UniquePrompts } from "./unique-prompts.ts";
 
@@ -35,8 +35,17 @@ export async function fitEngine(
     learnt.push({ words, tokens: promptTokens });
   }
   prompts.learn(learnt[0]!, learnt[1]!);
-  const ask: Ask = (tokens, maxTokens) =>
-    Promise.all(tokens.map((count) => timedRequest(engine, prompts.ofTokens(count), maxTokens)));
+  const ask: Ask = {
+    apart: (tokens, maxTokens) =>
+      Promise.all(tokens.map((count) => timedRequest(engine, prompts.ofTokens(count), maxTokens))),
+    goingOn: async (tokens, more) => {
+      const begin = prompts.ofTokens(tokens);
+      await timedRequest(engine, begin, 1);
+      const answers: TimedAnswer[] = [];
+      for (const count of more) answers.push(await timedRequest(engine, prompts.ofTokens(count, begin), 1));
+      return answers;
+    },
+  };
   const measured = await measureEngine(ask, { ...options, maxPromptMs: MAX_PROMPT_MS });
   const fit = fitProfile(measured.prefill, measured.decode);
   return { profile: profileOf(engine, options, measured, fit), fit, measured };

@@ -8,10 +8,10 @@ import { type Ask, decodeSample, measureEngine, type TimedAnswer } from "./measu
 import { UniquePrompts } from "./unique-prompts.ts";
 
 /** An engine in virtual time, asked as a real one is over HTTP. */
-function askModel(profile: EngineProfile, maxSequences = 64): Ask {
+function askModel(profile: EngineProfile, maxSequences = 64, tellsCache = true): Ask {
   const limits = {
-    blocks: 8192,
-    blockTokens: 16,
+    blocks: 32_768,
+    blockTokens: 4,
     maxBatchedTokens: 2048,
     maxSequences,
     prefixCaching: true,
@@ -21,30 +21,45 @@ function askModel(profile: EngineProfile, maxSequences = 64): Ask {
   const engine = new EngineModel(limits, profile, fastNamer);
   let now = 0;
   let serial = 0;
-  return async (promptTokens, maxTokens) => {
-    const answers = promptTokens.map((length) => {
+  const words = (length: number) => {
+    serial++;
+    return Array.from({ length }, (_, i) => serial * 100_003 + i);
+  };
+  const play = (prompts: readonly number[][], maxTokens: number): readonly TimedAnswer[] => {
+    const answers = prompts.map((prompt) => {
       const id = `r${serial++}`;
-      const prompt = Array.from({ length }, (_, i) => serial * 100_003 + i);
       const output = Array.from({ length: maxTokens }, (_, i) => i);
       engine.submit(now, { id, prompt, output, finish: "length", lora: "", salt: "" });
-      return { id, sentAt: now, tokenTimes: [] as number[], tokens: maxTokens, promptTokens: length, cachedTokens: 0 };
+      const told = { tokens: maxTokens, promptTokens: prompt.length, cachedTokens: 0 };
+      return { id, sentAt: now, tokenTimes: [] as number[], ...told };
     });
     const take = (outputs: readonly ModelOutput[]): void => {
-      for (const o of outputs) if (o.type === "token") answers.find(({ id }) => id === o.id)!.tokenTimes.push(o.at);
+      for (const o of outputs) {
+        const answer = answers.find(({ id }) => (o.type === "token" || o.type === "finished") && id === o.id);
+        if (answer === undefined) continue;
+        if (o.type === "token") answer.tokenTimes.push(o.at);
+        if (o.type === "finished" && tellsCache) answer.cachedTokens = o.use.cachedTokens;
+      }
     };
     for (let i = 0; i < 100_000 && engine.nextAt !== undefined; i++) {
       now = engine.nextAt;
       take(engine.advance(now));
     }
-    return answers satisfies readonly TimedAnswer[];
+    return answers;
+  };
+  return {
+    apart: async (promptTokens, maxTokens) => play(promptTokens.map(words), maxTokens),
+    goingOn: async (promptTokens, more) => {
+      const begin = words(promptTokens);
+      play([begin], 1);
+      return more.flatMap((count) => play([[...begin, ...words(count)]], 1));
+    },
   };
 }
 
 const OPTIONS = { quick: false, maxPromptTokens: 2048, maxSequences: 16, maxPromptMs: 8_000, onProgress: () => {} };
 
-const OWN: EngineProfile = {
-  name: "own",
-  source: "this test",
+const NUMBERS = {
   stepMs: 6.5,
   prefillMsPerToken: 0.4,
   prefillMsPerPair: 0.0002,
@@ -52,16 +67,45 @@ const OWN: EngineProfile = {
   contextMsPerToken: 0.0015,
   requestMs: 12,
 };
+const OWN: EngineProfile = { name: "own", source: "this test", ...NUMBERS };
+/** As llama-server on a CPU: attention in tiles of 64 tokens, three answers as dear as four. */
+const TILED: EngineProfile = {
+  ...OWN,
+  prefillMsPerToken: 7,
+  prefillMsPerPair: 0.0021,
+  narrowChunks: { tokens: 64, msPerPair: 0.0071 },
+  decodeStepMs: [
+    { sequences: 1, ms: 19 },
+    { sequences: 2, ms: 30 },
+    { sequences: 3, ms: 49 },
+    { sequences: 4, ms: 47 },
+  ],
+};
 
 describe("fitProfile()", () => {
   it.each([false, true])("finds a simulated engine's own profile again (quick: %s)", async (quick) => {
     const { prefill, decode } = await measureEngine(askModel(OWN), { ...OPTIONS, quick });
     const { costs, prefillErrorPercent, decodeErrorPercent } = fitProfile(prefill, decode);
-    for (const key of Object.keys(costs) as (keyof typeof costs)[]) {
-      const off = Math.abs(costs[key]! - OWN[key]!) / OWN[key]!;
-      expect(off, `${key}: ${costs[key]} instead of ${OWN[key]}`).toBeLessThan(0.03);
+    expect(Object.keys(costs).sort()).toEqual(Object.keys(NUMBERS).sort());
+    for (const key of Object.keys(NUMBERS) as (keyof typeof NUMBERS)[]) {
+      const off = Math.abs(costs[key]! - NUMBERS[key]) / NUMBERS[key];
+      expect(off, `${key}: ${costs[key]} instead of ${NUMBERS[key]}`).toBeLessThan(0.03);
     }
     expect(Math.max(prefillErrorPercent, decodeErrorPercent)).toBeLessThan(1);
+  });
+
+  it("finds what narrow chunks and each number of answers cost, where that is not as it would be", async () => {
+    const { prefill, decode } = await measureEngine(askModel(TILED, 4), { ...OPTIONS, maxSequences: 4 });
+    const { costs, prefillErrorPercent, decodeErrorPercent } = fitProfile(prefill, decode);
+    expect(costs.narrowChunks?.tokens).toBe(64);
+    expect(costs.narrowChunks!.msPerPair).toBeCloseTo(TILED.narrowChunks!.msPerPair, 3);
+    expect(costs.decodeStepMs?.map(({ ms }) => Math.round(ms))).toEqual([19, 30, 49, 47]);
+    expect(Math.max(prefillErrorPercent, decodeErrorPercent)).toBeLessThan(1);
+  });
+
+  it("takes no prompt for one that goes on where the engine does not say what it found", async () => {
+    const { prefill } = await measureEngine(askModel(TILED, 4, false), { ...OPTIONS, maxSequences: 4 });
+    expect(prefill.map(({ tokens }) => tokens)).toEqual([32, 128, 256, 512, 1024]);
   });
 
   it("leaves out sets of answers that the engine computed one after the other", async () => {

@@ -11,11 +11,13 @@ export interface TimedAnswer {
   readonly cachedTokens: number;
 }
 
-/**
- * Sends requests with prompts of about so many tokens at once, and gives their answers. No two prompts ever begin alike.
- * @throws what the engine's refusal is
- */
-export type Ask = (promptTokens: readonly number[], maxTokens: number) => Promise<readonly TimedAnswer[]>;
+/** Sends requests. What it throws is the engine's refusal. */
+export interface Ask {
+  /** Prompts of about so many tokens at once. No two ever begin alike. */
+  apart(promptTokens: readonly number[], maxTokens: number): Promise<readonly TimedAnswer[]>;
+  /** A prompt, then again and again the same with about so many other tokens behind it, one after the other; the answers to the latter. */
+  goingOn(promptTokens: number, moreTokens: readonly number[]): Promise<readonly TimedAnswer[]>;
+}
 
 export interface MeasureOptions {
   /** Fewer points, for a first idea. */
@@ -33,6 +35,8 @@ const LENGTHS = { quick: [64, 256, 512, 1024], full: [32, 128, 256, 512, 1024, 1
 const SEQUENCES = { quick: [1, 4], full: [1, 2, 3, 4, 8, 16] } as const;
 const ANSWER_TOKENS = { quick: 32, full: 64 } as const;
 const REPEATS = { quick: 2, full: 3 } as const;
+/** Prompts that go on with a cached one, as most turns of a chat do. */
+const MORE_TOKENS = { quick: [24, 96], full: [12, 24, 48, 96, 160] } as const;
 /** Two contexts, so that their cost can be told from that of the answers. */
 const SHORT_CONTEXT = 32;
 const LONG_CONTEXT = 1024;
@@ -55,7 +59,7 @@ export async function measureEngine(ask: Ask, options: MeasureOptions): Promise<
   const lengths = LENGTHS[size].filter((tokens) => tokens <= longest);
   const contexts = [SHORT_CONTEXT, Math.min(LONG_CONTEXT, Math.floor(longest / 2))].filter((c, i) => i === 0 || c > 64);
   const sequences = SEQUENCES[size].filter((count) => count <= options.maxSequences);
-  const all = lengths.length * REPEATS[size] + contexts.length * sequences.length;
+  const all = lengths.length * REPEATS[size] + contexts.length * sequences.length + 1;
   let done = 0;
   const progress = (note: string): void => options.onProgress(done++ / all, note);
 
@@ -64,18 +68,18 @@ export async function measureEngine(ask: Ask, options: MeasureOptions): Promise<
     const samples: PrefillSample[] = [];
     for (let i = 0; i < REPEATS[size]; i++) {
       progress(`prompt of ${tokens} tokens`);
-      const [answer] = await ask([tokens], 1);
+      const [answer] = await ask.apart([tokens], 1);
       samples.push(prefillSample(answer!));
     }
-    // Disturbances only ever add: the middle one is the most telling.
-    samples.sort((a, b) => a.ttftMs / a.tokens - b.ttftMs / b.tokens);
-    prefill.push(samples[Math.floor((samples.length - 1) / 2)]!);
+    prefill.push(middle(samples));
   }
+  progress("prompts that go on with a cached one");
+  prefill.push(...(await goingOn(ask, contexts.at(-1)!, MORE_TOKENS[size], REPEATS[size])));
   const decode: DecodeSample[] = [];
   for (const context of contexts) {
     for (const count of sequences) {
       progress(`${count} ${count === 1 ? "answer" : "answers"} at ${context} tokens`);
-      const answers = await ask(new Array<number>(count).fill(context), ANSWER_TOKENS[size]);
+      const answers = await ask.apart(new Array<number>(count).fill(context), ANSWER_TOKENS[size]);
       const sample = decodeSample(answers);
       if (sample !== undefined) decode.push(sample);
     }
@@ -84,16 +88,37 @@ export async function measureEngine(ask: Ask, options: MeasureOptions): Promise<
   return { prefill, decode };
 }
 
+/** Samples of an engine that says what it found in its cache; none of others. */
+async function goingOn(
+  ask: Ask,
+  context: number,
+  more: readonly number[],
+  repeats: number,
+): Promise<readonly PrefillSample[]> {
+  const all = more.flatMap((tokens) => new Array<number>(repeats).fill(tokens));
+  const answers = (await ask.goingOn(context, all)).map(prefillSample);
+  return more.flatMap((_, i) => {
+    const samples = answers.slice(i * repeats, (i + 1) * repeats);
+    return samples.every(({ cachedTokens = 0 }) => cachedTokens > context / 2) ? [middle(samples)] : [];
+  });
+}
+
+/** Disturbances only ever add: the middle one is the most telling. */
+function middle(samples: readonly PrefillSample[]): PrefillSample {
+  const sorted = [...samples].sort((a, b) => a.ttftMs / a.tokens - b.ttftMs / b.tokens);
+  return sorted[Math.floor((sorted.length - 1) / 2)]!;
+}
+
 /** Ask for these one after the other. @returns how long the last one's first token took */
 async function firstTokenMs(ask: Ask, lengths: readonly number[]): Promise<number> {
   let last: TimedAnswer | undefined;
-  for (const tokens of lengths) [last] = await ask([tokens], 2);
+  for (const tokens of lengths) [last] = await ask.apart([tokens], 2);
   return last!.tokenTimes[0]! - last!.sentAt;
 }
 
 /** The first token's time, for the tokens that were computed. */
 export function prefillSample({ sentAt, tokenTimes, promptTokens, cachedTokens }: TimedAnswer): PrefillSample {
-  return { tokens: promptTokens - cachedTokens, ttftMs: tokenTimes[0]! - sentAt };
+  return { tokens: promptTokens - cachedTokens, cachedTokens, ttftMs: tokenTimes[0]! - sentAt };
 }
 
 /**

@@ -16,7 +16,16 @@ const profileSchema = z.strictObject({
   stepMs: ms,
   prefillMsPerToken: ms,
   prefillMsPerPair: ms.optional(),
+  narrowChunks: z.strictObject({ tokens: z.number().int().positive(), msPerPair: ms }).readonly().optional(),
   decodeMsPerSequence: ms,
+  decodeStepMs: z
+    .array(z.strictObject({ sequences: z.number().int().positive(), ms }).readonly())
+    .min(1)
+    .refine((steps) => steps.every(({ sequences }, i) => i === 0 || sequences > steps[i - 1]!.sequences), {
+      message: "must be in ascending order of sequences",
+    })
+    .readonly()
+    .optional(),
   contextMsPerToken: ms,
   requestMs: ms.optional(),
   kvBytesPerToken: z.number().positive().optional(),

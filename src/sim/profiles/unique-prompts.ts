@@ -20,9 +20,11 @@ export class UniquePrompts {
     return Array.from({ length: count }, () => WORDS[Math.floor(this.#random() * WORDS.length)]!).join(" ");
   }
 
-  /** A prompt of about so many tokens. */
-  ofTokens(tokens: number): string {
-    return this.words(Math.max(1, Math.round((tokens - this.#fixed) / this.#perWord)));
+  /** A prompt of about so many tokens; or one that has about so many more than `begin`, with which it begins. */
+  ofTokens(tokens: number, begin?: string): string {
+    const fixed = begin === undefined ? this.#fixed : 0;
+    const words = this.words(Math.max(1, Math.round((tokens - fixed) / this.#perWord)));
+    return begin === undefined ? words : `${begin} ${words}`;
   }
 
   /** What two prompts of different lengths turned out to be. */
