@@ -2,7 +2,16 @@ import type { WorkerId } from "../core/ids.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import type { Disaggregation } from "../engines/disaggregation.ts";
 import type { TransferRates } from "../routing/transfer-rates.ts";
-import { book, type Choice, type Chooser, type Proposal, propose, type Question, requireSlo } from "./choose.ts";
+import {
+  book,
+  type Choice,
+  type Chooser,
+  type Proposal,
+  propose,
+  type Question,
+  requireSlo,
+  uncachedTokens,
+} from "./choose.ts";
 import type { ModelGroup } from "./fleet.ts";
 import { type Pairing, type Parts, partsOfGroup } from "./pairs.ts";
 
@@ -77,7 +86,7 @@ function proposeWhole(
   // A long prompt on a decode worker stalls the streams there: only where it must be.
   const decodes = free(parts.decodeWhole);
   const short = canSplit
-    ? decodes.filter((worker) => (propose(c, [worker], model, q)?.uncachedTokens ?? 0) < s.colocateBelowTokens)
+    ? decodes.filter((worker) => uncachedTokens(c, worker, model, q) < s.colocateBelowTokens)
     : decodes;
   const best = propose(c, [...free(parts.whole), ...short], model, q);
   return best ?? (canSplit ? undefined : propose(c, free(parts.prefillWhole), model, q));

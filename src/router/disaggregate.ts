@@ -140,7 +140,7 @@ async function runInTurn(core: RouterCore, routed: Routed, split: Split, fresh: 
   // One that was reached may have fetched it, and what is then in the place of those blocks is somebody else's.
   if (run.end.type === "retry" && run.end.failure.phase === "connect") release(core, routed, split, answer);
   return run.end.type === "retry" || run.end.type === "broken"
-    ? { decode: run, fault: { choice: decode, end: run.end } }
+    ? faultOf(decode, run.end, "decode", run)
     : { decode: run };
 }
 
@@ -176,7 +176,7 @@ async function runTogether(core: RouterCore, routed: Routed, split: Split, fresh
   if (failed?.refused !== undefined && run.end.type === "retry") return { decode: run, refused: failed.refused };
   const fault = failed?.fault;
   if (fault !== undefined && run.end.type === "retry") return { decode: run, fault };
-  return { decode: run, fault: { choice: decode, end: run.end } };
+  return faultOf(decode, run.end, "decode", run);
 }
 
 /** Send the prefill leg and wait for its end. */
@@ -221,11 +221,21 @@ function asLegEnd(end: QuietEnd): LegEnd {
   return end.type === "failed" ? { type: "retry", failure: end.failure } : { type: "complete", status: end.status };
 }
 
+/** A failed try, with the leg's name in its message. */
+function faultOf(
+  choice: Choice,
+  end: LegEnd & { type: "retry" | "broken" },
+  leg: "prefill" | "decode",
+  decode?: LegRun,
+): SplitRun {
+  const failure: UpstreamFailure = { ...end.failure, message: `its ${leg} leg: ${end.failure.message}` };
+  return { decode, fault: { choice, end: { ...end, failure } } };
+}
+
 /** What a prefill leg's end means for the request; undefined: it did its work. */
 function judgePrefill(choice: Choice, end: QuietEnd): SplitRun | undefined {
   if (end.type === "cut") return { decode: undefined, left: true };
-  if (end.type === "failed")
-    return { decode: undefined, fault: { choice, end: { type: "retry", failure: end.failure } } };
+  if (end.type === "failed") return faultOf(choice, { type: "retry", failure: end.failure }, "prefill");
   if (end.status === 200) return undefined;
   const headers = forwardResponseHeaders(end.headers);
   const held: HeldAnswer = { status: end.status, headers, body: end.body };
@@ -233,9 +243,9 @@ function judgePrefill(choice: Choice, end: QuietEnd): SplitRun | undefined {
   const failure: UpstreamFailure = {
     kind: "protocol",
     phase: "body",
-    message: `its prefill leg answered ${end.status}`,
+    message: `it answered ${end.status}`,
   };
-  return { decode: undefined, fault: { choice, end: { type: "retry", failure, held } } };
+  return faultOf(choice, { type: "retry", failure, held }, "prefill");
 }
 
 function readPrefill(protocol: Disaggregation, { body }: QuietEnd & { type: "answer" }): PrefillAnswer {

@@ -68,6 +68,7 @@ function modelStatus(core: RouterCore, model: string, extras: AdminExtras | unde
 function workerStatus(core: RouterCore, worker: WorkerInfo): object {
   const load = core.loads.of(worker.id);
   const takes = core.fleet.whyNot(worker) ?? core.fleet.whyHeldBack(worker);
+  const unpaired = core.fleet.whyUnpaired(worker.id);
   const { at: breaker } = core.health.breaker(worker.id);
   return {
     id: worker.id,
@@ -84,6 +85,7 @@ function workerStatus(core: RouterCore, worker: WorkerInfo): object {
     ...(worker.onDemand === true ? { onDemand: true } : {}),
     ...(takes === undefined ? {} : { whyNot: takes }),
     ...(worker.blockTokens === undefined ? {} : { blockTokens: worker.blockTokens }),
+    ...(unpaired === undefined ? {} : { unpaired }),
     kv: worker.kv.type,
     load: { inFlight: load.inFlight, queuedTokens: load.queuedTokens, streams: load.streams },
     rates: core.learning.rates(worker.id, worker.models[0] ?? ""),
