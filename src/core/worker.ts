@@ -46,6 +46,8 @@ export interface SlotRules {
   readonly storeTokens: number;
   /** Whenever a request starts, all other free slots are emptied into the store. */
   readonly emptiesFree: boolean;
+  /** The same, and the slots keep their content besides. Default: as `emptiesFree`. */
+  readonly savesFree?: boolean;
 }
 
 /** Who says where an engine publishes its KV events. */

@@ -20,6 +20,7 @@ const rules = fc.record({
   minShare: fc.constantFrom(0, 0.1, 0.5),
   storeTokens: fc.constantFrom(0, 30, 1000),
   emptiesFree: fc.boolean(),
+  savesFree: fc.boolean(),
 });
 const text = fc.array(fc.constantFrom("a", "b", "ab", "aaaa"), { minLength: 1, maxLength: 6 }).map((t) => t.join(""));
 const steps = fc.array(
@@ -56,8 +57,7 @@ describe("SlotCache", () => {
           expect(tokens).toBeLessThan(asked.length);
           expect(seen.some((each) => each.startsWith(asked.slice(0, bytes)))).toBe(true);
           expect(cache.match("other", utf8(asked)).tokens).toBe(0);
-          const stored = rule.storeTokens === 0 ? 0 : Math.max(1, rule.storeTokens);
-          expect(cache.size).toBeLessThanOrEqual(rule.count + stored);
+          expect(cache.size).toBeLessThanOrEqual(rule.count + rule.storeTokens);
         }
       }),
     );
@@ -94,7 +94,26 @@ describe("SlotCache", () => {
     expect(cache.match("", utf8("shared prefix, B+")).tokens).toBe(16);
   });
 
-  it("start() lets the oldest go when the store is full, but for one", () => {
+  it("start() copies what lies in free slots into the store, where slots keep theirs (a context a slot)", () => {
+    const found = [false, true].map((savesFree) => {
+      const cache = new SlotCache({ ...RULES, storeTokens: 1000, emptiesFree: false, savesFree }, exact);
+      const send = (prompt: string) => cache.finish(cache.start("", utf8(prompt)), kept(prompt));
+      for (const prompt of ["aaaabbbb", "cccc", "aaaabb+two", "cccc+", "other"]) send(prompt);
+      return cache.match("", utf8("aaaabbbbb")).tokens;
+    });
+    // The second turn went over the first one's end; a copy of it was made when "cccc" began.
+    expect(found).toEqual([6, 8]);
+  });
+
+  it("start() stores nothing that is larger than the store", () => {
+    const cache = new SlotCache({ ...RULES, count: 1, storeTokens: 5 }, exact);
+    const send = (prompt: string) => cache.finish(cache.start("", utf8(prompt)), kept(prompt));
+    for (const prompt of ["long prompt", "abc", "xyz"]) send(prompt);
+    expect(cache.match("", utf8("long prompt!")).tokens).toBe(0);
+    expect(cache.match("", utf8("abcd")).tokens).toBe(3);
+  });
+
+  it("start() lets the oldest go when the store is full", () => {
     const cache = new SlotCache({ ...RULES, storeTokens: 25 }, exact);
     const send = (prompt: string) => cache.finish(cache.start("", utf8(prompt)), kept(prompt));
     for (const letter of ["a", "b", "c", "d"]) send(letter.repeat(10));

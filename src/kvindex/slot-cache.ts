@@ -84,7 +84,7 @@ const MAX_STORED = 256;
 
 /**
  * What one llama-server holds, found by doing as it does with each request that is sent to it (`get_available_slot`,
- * `server_prompt_cache` in llama.cpp's tools/server, October 2026; seen alike in a running server).
+ * `process_single_task`, `server_prompt_cache` in llama.cpp's tools/server, October 2026; seen alike in a running server).
  *
  * Right as long as all its requests pass here, one at a time per slot. Whoever else asks the engine makes it wrong for a
  * while: each request puts what is known at its place again.
@@ -182,21 +182,23 @@ export class SlotCache {
     let kept = slots[index]?.kept;
     let store = this.#state.store;
     if (!keeps && this.#rules.storeTokens > 0) {
-      if (kept !== undefined) store = saved(store, kept);
+      if (kept !== undefined) store = saved(store, kept, this.#rules.storeTokens);
       const found = bestStored(store, kept, root, prompt, this.#total);
       if (found !== undefined) {
         store = store.filter((each) => each !== found);
         kept = found;
       }
     }
-    const emptied = this.#rules.emptiesFree ? free.filter((i) => i !== index) : [];
-    for (const i of emptied) {
+    const { emptiesFree, savesFree = emptiesFree, storeTokens } = this.#rules;
+    const others = free.filter((i) => i !== index);
+    for (const i of savesFree && storeTokens > 0 ? others : []) {
       const other = slots[i]?.kept;
-      if (other !== undefined && this.#rules.storeTokens > 0) store = saved(store, other);
+      if (other !== undefined) store = saved(store, other, storeTokens);
     }
+    const emptied = emptiesFree ? others : [];
     const run = { root, prompt, slot: index, covered: common(kept, root, prompt), from: kept };
     const cleared = slots.map((slot, i) => (emptied.includes(i) ? { ...slot, kept: undefined } : slot));
-    return { run, state: { slots: cleared, store: trimmed(store, this.#rules.storeTokens) } };
+    return { run, state: { slots: cleared, store: trimmed(store, storeTokens) } };
   }
 
   #shareOf(prompt: Uint8Array, covered: number, tokens: number): number {
@@ -245,18 +247,19 @@ function longestUnused(slots: readonly Slot[], free: readonly number[]): number 
   return best;
 }
 
-/** The store with one more prompt; those that are its beginning go, and it is not put in when one has all of it. */
-function saved(store: readonly KeptPrompt[], kept: KeptPrompt): readonly KeptPrompt[] {
+/** The store with one more prompt; those that are its beginning go, and it is not put in when one has all of it, or it fits nowhere. */
+function saved(store: readonly KeptPrompt[], kept: KeptPrompt, tokens: number): readonly KeptPrompt[] {
+  if (lengthOf(kept) > tokens) return store;
   const reach = store.map((each) => common(each, kept.root, kept.bytes));
   if (reach.includes(kept.bytes.length)) return store;
   return [...store.filter((each, i) => reach[i]! < each.bytes.length), kept];
 }
 
-/** The oldest go until the rest fits; one always stays. */
+/** The oldest go until the rest fits. */
 function trimmed(store: readonly KeptPrompt[], tokens: number): readonly KeptPrompt[] {
   let sum = store.reduce((total, each) => total + lengthOf(each), 0);
   let from = 0;
-  while (from + 1 < store.length && (sum > tokens || store.length - from > MAX_STORED)) sum -= lengthOf(store[from++]);
+  while (from < store.length && (sum > tokens || store.length - from > MAX_STORED)) sum -= lengthOf(store[from++]);
   return from === 0 ? store : store.slice(from);
 }
 

@@ -153,9 +153,9 @@ function historyOf({ historyEntries, minTokens, slots }: Worker): KvSource {
   };
 }
 
-function slotsOf({ count, minShare, storeTokens, emptiesFree }: SlotRulesMessage): SlotRules {
+function slotsOf({ count, minShare, storeTokens, emptiesFree, savesFree }: SlotRulesMessage): SlotRules {
   if (count > MAX_SLOTS) throw invalid("slots.count", String(count), `at most ${MAX_SLOTS}`);
-  return { count, minShare, storeTokens, emptiesFree };
+  return { count, minShare, storeTokens, emptiesFree, ...(savesFree ? { savesFree } : {}) };
 }
 
 function tokenizerOf(message: Worker): TokenizerSource {

@@ -14,9 +14,10 @@ const TOKENS_PER_MIB = 8;
 const UNLIMITED_TOKENS = 4_000_000;
 
 /**
- * How a llama-server with so many slots keeps prompts. Sources: `get_available_slot` and `server_prompt_cache` in
- * tools/server of llama.cpp, October 2026, and the running server (xllamacpp 2026.10): with one context shared by all slots a
- * new request empties all free slots into the store (`--cache-idle-slots`); with a context a slot they keep their content.
+ * How a llama-server with so many slots keeps prompts. Sources: `get_available_slot`, `process_single_task` and
+ * `server_prompt_cache` in tools/server of llama.cpp, October 2026, and the running server (xllamacpp 2026.10): with one
+ * context shared by all slots a new request empties all free slots into the store (`--cache-idle-slots`); with a context a slot
+ * the store gets a copy, and they keep their content.
  *
  * @param sharedContext `--kv-unified`, which holds where `--parallel` is left out
  * @param args what the user added to the command line
@@ -25,10 +26,11 @@ export function llamaHistory(count: number, sharedContext: boolean, args: readon
   const share = Number(userValue(args, ["--slot-prompt-similarity", "-sps"]) ?? MIN_SHARE);
   const mib = Number(userValue(args, ["--cache-ram", "-cram"]) ?? STORE_MIB);
   const storeTokens = mib < 0 ? UNLIMITED_TOKENS : Math.floor(mib * TOKENS_PER_MIB);
-  const emptiesFree = sharedContext && storeTokens > 0 && userValue(args, ["--no-cache-idle-slots"]) === undefined;
+  const savesFree = storeTokens > 0 && userValue(args, ["--no-cache-idle-slots"]) === undefined;
+  const rules = { count, minShare: Number.isFinite(share) ? share : MIN_SHARE, storeTokens: storeTokens || 0 };
   return {
     type: "history",
     entries: count,
-    slots: { count, minShare: Number.isFinite(share) ? share : MIN_SHARE, storeTokens: storeTokens || 0, emptiesFree },
+    slots: { ...rules, emptiesFree: savesFree && sharedContext, ...(savesFree ? { savesFree } : {}) },
   };
 }

@@ -23,7 +23,8 @@ runProbeCases("llama_cpp", llamaCpp.probe, {
 });
 
 /** How a llama-server with its defaults keeps prompts. */
-const SLOTS = { count: 4, minShare: 0.1, storeTokens: 65_536, emptiesFree: true };
+const SLOTS = { count: 4, minShare: 0.1, storeTokens: 65_536, emptiesFree: true, savesFree: true };
+const UNSAVED = { count: 4, minShare: 0.1, storeTokens: 65_536, emptiesFree: false };
 const HISTORY = { type: "history", entries: 4, slots: SLOTS };
 
 const GGUF = { ...SAMPLE_MODEL, name: "smol", path: "/models/smol.gguf", tp: 1 };
@@ -170,12 +171,12 @@ describe("llamaCpp", () => {
       const { kv } = announce({ mode: "binary", ...options });
       return kv.type === "history" ? kv.slots : undefined;
     };
-    // With a context a slot nothing is emptied; without a store there is nowhere to empty into.
+    // With a context a slot there are copies, and nothing is emptied; without a store there is nowhere to.
     expect(slots({ parallel: 2 })).toEqual({ ...SLOTS, count: 2, emptiesFree: false });
-    expect(slots({ extra_args: ["--cache-ram", "0"] })).toEqual({ ...SLOTS, storeTokens: 0, emptiesFree: false });
+    expect(slots({ extra_args: ["--cache-ram", "0"] })).toEqual({ ...UNSAVED, storeTokens: 0 });
     expect(slots({ extra_args: ["--cache-ram", "-1", "-sps", "0.5"] })).toMatchObject({ minShare: 0.5 });
     expect(slots({ parallel: 2, extra_args: ["-kvu"] })).toEqual({ ...SLOTS, count: 2 });
-    expect(slots({ extra_args: ["--no-cache-idle-slots"] })).toEqual({ ...SLOTS, emptiesFree: false });
+    expect(slots({ extra_args: ["--no-cache-idle-slots"] })).toEqual(UNSAVED);
     expect(announce({ mode: "python_server" }).kv).toEqual({ type: "history", entries: 1 });
   });
 

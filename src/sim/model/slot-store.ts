@@ -31,8 +31,8 @@ export interface SlotMatch extends Match {
  * The cache of llama-server: each slot keeps the last sequence that it computed, and a store in RAM (`--cache-ram`) some that had
  * to leave. A request takes the free slot with most of its prompt, if that is enough, else the one longest unused.
  *
- * Rules of `get_available_slot` and `server_prompt_cache` in llama.cpp's tools/server (October 2026), the same as kvcached's belief
- * about one (kvindex/slot-cache.ts) is built on; there are no KV events. With a unified cache idle slots give way when room is needed.
+ * Rules of `get_available_slot`, `process_single_task` and `server_prompt_cache` in llama.cpp's tools/server (October 2026), the same
+ * as kvcached's belief about one (kvindex/slot-cache.ts) is built on; there are no KV events. With a unified cache idle slots give way when room is needed.
  */
 export class SlotStore implements KvCache<SlotMatch> {
   readonly #blockTokens: number;
@@ -184,8 +184,9 @@ export class SlotStore implements KvCache<SlotMatch> {
     return found;
   }
 
-  /** Those that are its beginning go, and it is not put in when one has all of it. */
+  /** Those that are its beginning go, and it is not put in when one has all of it, or it fits nowhere. */
   #save(content: Content): void {
+    if (content.length > this.#storeTokens) return;
     const reach = this.#store.map((each) => commonTokens(each, content.sequence, this.#blockTokens, content.length));
     if (reach.some((tokens) => tokens >= content.length)) return;
     this.#store = [...this.#store.filter((each, i) => reach[i]! < each.length), content];
@@ -200,11 +201,11 @@ export class SlotStore implements KvCache<SlotMatch> {
     }
   }
 
-  /** The oldest go until the rest fits; one always stays. */
+  /** The oldest go until the rest fits. */
   #trim(): void {
     let sum = this.#store.reduce((total, each) => total + each.length, 0);
     let from = 0;
-    while (from + 1 < this.#store.length && sum > this.#storeTokens) sum -= this.#store[from++]!.length;
+    while (from < this.#store.length && sum > this.#storeTokens) sum -= this.#store[from++]!.length;
     if (from > 0) this.#store = this.#store.slice(from);
   }
 

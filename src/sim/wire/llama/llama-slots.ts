@@ -40,6 +40,7 @@ export class SlotBoard {
       minShare: limits.slots?.minShare ?? 0.1,
       storeTokens: limits.slots?.storeTokens ?? 0,
       emptiesFree: limits.slots?.emptiesFree ?? false,
+      savesFree: limits.slots?.savesFree ?? limits.slots?.emptiesFree ?? false,
     };
     this.#cache = new SlotCache(rules, (prompt) => prompt.length);
     this.#places = Array.from({ length: count }, () => ({ last: undefined, busy: false, kept: [] }));
