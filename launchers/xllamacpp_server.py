@@ -27,6 +27,11 @@ def layers(text):
     return {"auto": -1, "all": -2}[text] if text in ("auto", "all") else int(text)
 
 
+def pooling(text):
+    """llama-server's words for --pooling, as llama.h numbers them."""
+    return ["none", "mean", "cls", "last", "rank"].index(text)
+
+
 def content(path):
     try:
         with open(path, encoding="utf-8") as file:
@@ -56,6 +61,7 @@ FLAGS = [
     (["--ctx-checkpoints"], "n_ctx_checkpoints", int),
     (["--slot-prompt-similarity", "-sps"], "slot_prompt_similarity", float),
     (["--slot-save-path"], "slot_save_path", str),
+    (["--pooling"], "pooling_type", pooling),
     (["--chat-template"], "chat_template", str),
     (["--chat-template-file"], "chat_template", content),
     (["--sse-ping-interval"], "sse_ping_interval", int),
