@@ -39,6 +39,9 @@ export interface FakeEngine {
   close(): Promise<void>;
 }
 
+/** What vLLM answers to pages by default. */
+const OF_VLLM = { "access-control-allow-origin": "*" };
+
 const WORDS = ["The", " capital", " of", " France", " is", " Paris", "."];
 const USAGE = { prompt_tokens: 20, completion_tokens: WORDS.length, total_tokens: 20 + WORDS.length };
 
@@ -119,7 +122,7 @@ function whole(behaviour: Behaviour, res: ServerResponse): void {
   const choices = [{ index: 0, message, finish_reason: "stop" }];
   const usage = { ...USAGE, prompt_tokens_details: { cached_tokens: 16 } };
   const answer = Buffer.from(JSON.stringify({ id: "x", object: "chat.completion", choices, usage }));
-  res.writeHead(200, { "content-type": "application/json", "content-length": answer.length, "x-engine": "fake" });
+  res.writeHead(200, { "content-type": "application/json", "content-length": answer.length, "x-engine": "fake", ...OF_VLLM });
   if (behaviour === "reset-midway") res.write(answer.subarray(0, 40), () => res.socket?.destroy());
   else res.end(answer);
 }
