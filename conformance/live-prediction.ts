@@ -37,6 +37,8 @@ export interface LivePredictionOptions {
   /** Where the log of `cgn up` goes. */
   readonly log: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Where the capture is kept; by default it is deleted. */
+  readonly keep?: string;
   readonly temperatures?: readonly number[];
 }
 
@@ -71,12 +73,13 @@ export async function predictLive(options: LivePredictionOptions): Promise<LiveP
   const dir = mkdtempSync(join(tmpdir(), "cgn-predict-"));
   const [engine = 0, http = 0, admin = 0, kv = 0, agent = 0] = await freePorts(5);
   const config = join(dir, "cgn.toml");
+  const kept = options.keep ?? join(dir, "capture");
   writeFileSync(config, toml(options, dir, { engine, http, admin, kv, agent }));
   const up = startUp(config, options);
   try {
     await ready(up, `http://127.0.0.1:${admin}`);
-    const ids = await chat(options, `http://127.0.0.1:${engine}`, `http://127.0.0.1:${http}`, join(dir, "capture"));
-    return await compare(options, `http://127.0.0.1:${admin}`, ids, await readCapture(join(dir, "capture")));
+    const ids = await chat(options, `http://127.0.0.1:${engine}`, `http://127.0.0.1:${http}`, kept);
+    return await compare(options, `http://127.0.0.1:${admin}`, ids, await readCapture(kept));
   } finally {
     up.kill("SIGTERM");
     await Promise.race([new Promise((done) => up.once("exit", done)), sleep(40_000)]);
@@ -274,6 +277,7 @@ async function main(): Promise<void> {
       blocks: { type: "string", default: "90" },
       seed: { type: "string", default: "1" },
       seconds: { type: "string", default: "300" },
+      keep: { type: "string" },
       log: { type: "string", default: join(tmpdir(), "cgn-live-prediction.log") },
     },
   });
@@ -290,6 +294,7 @@ async function main(): Promise<void> {
     model,
     log,
     ...numbers,
+    ...(values.keep === undefined ? {} : { keep: values.keep }),
     seed: Number(values.seed),
     seconds: Number(values.seconds),
   });

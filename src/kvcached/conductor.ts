@@ -3,18 +3,23 @@ import { CgnError, CODES, isCgnError, toCgnError } from "../core/errors.ts";
 import type { Tier } from "../core/kv-event.ts";
 import { rootKey, type WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import { MAX_CALL_BYTES, MAX_PROMPT_BYTES, MAX_PROMPT_TOKENS } from "../wire/kv-limits.ts";
+import { MAX_PROMPT_BYTES, MAX_PROMPT_TOKENS } from "../wire/kv-limits.ts";
+import type { TokenIds } from "../wire/kv-server.ts";
+import { readLargeObject } from "../wire/large-json.ts";
 import type { WireRequest, WireResponse } from "../wire/listen.ts";
+import { readCallBody } from "../wire/read-body.ts";
 import { tooManyTokens } from "./prompt-tokens.ts";
 import type { Kvcached } from "./service.ts";
 
 /** cgn keeps no tenants apart by name: what must not be shared has a salt. */
 const TENANT = "default";
 
+const isList = (value: unknown): boolean => Array.isArray(value) || value instanceof Uint32Array;
+
 const querySchema = z.object({
   model: z.string(),
   // Looked at one by one only after their number.
-  token_ids: z.custom<readonly number[]>(Array.isArray, "Invalid input: expected array"),
+  token_ids: z.custom<TokenIds>(isList, "Invalid input: expected array"),
   lora_name: z.string().nullish(),
   cache_salt: z.union([z.string(), z.number()]).nullish(),
   tenant_id: z.union([z.string(), z.number()]).nullish(),
@@ -91,7 +96,7 @@ function add(hits: Record<string, ConductorHits>, info: WorkerInfo, { tokens, ti
 export function conductorRoute(service: Kvcached): (req: WireRequest, res: WireResponse) => boolean {
   return (req, res) => {
     if (req.url !== "/query" || req.method !== "POST") return false;
-    readJson(req)
+    readQuery(req)
       .then((body) => conductorQuery(service, parsed(body)))
       .then(
         (answer) => reply(res, 200, answer),
@@ -113,26 +118,21 @@ function parsed(body: unknown): ConductorQuery {
   throw new CgnError("REQUEST_INVALID", message, { param: issue?.path.join(".") });
 }
 
-async function readJson(req: WireRequest): Promise<unknown> {
-  const parts: Buffer[] = [];
-  let size = 0;
-  if (Number(req.headers["content-length"] ?? 0) > MAX_CALL_BYTES) throw tooLarge();
-  for await (const part of req as AsyncIterable<Buffer>) {
-    size += part.length;
-    if (size > MAX_CALL_BYTES) throw tooLarge();
-    parts.push(part);
-  }
+const TOKEN_IDS = new Set(["token_ids"]);
+
+/** The members that are asked for; others are not looked at. */
+async function readQuery(req: WireRequest): Promise<object> {
+  const members = await readLargeObject(await readCallBody(req), TOKEN_IDS);
+  const known = [...members].filter(([name]) => Object.hasOwn(querySchema.shape, name));
   try {
-    return JSON.parse(Buffer.concat(parts).toString("utf8"));
+    return Object.fromEntries(known.map(([name, value]) => [name, parsedMember(value)]));
   } catch {
     throw new CgnError("REQUEST_INVALID", 'Cannot read the query: it is no JSON. Send {"model", "token_ids"}', {});
   }
 }
 
-function tooLarge(): CgnError {
-  const message = `Cannot read the query: it is larger than ${MAX_CALL_BYTES} bytes. Send at most ${MAX_PROMPT_TOKENS} token ids`;
-  return new CgnError("REQUEST_TOO_LARGE", message, {}) as CgnError;
-}
+const parsedMember = (value: Uint32Array | Buffer): unknown =>
+  Buffer.isBuffer(value) ? JSON.parse(value.toString("utf8")) : value;
 
 function reply(res: WireResponse, status: number, body: unknown): void {
   if (res.headersSent || res.destroyed) return;

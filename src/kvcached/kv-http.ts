@@ -1,16 +1,18 @@
 import type { Metrics } from "../telemetry/metrics.ts";
+import { jsonMatchRoute } from "../wire/json-match.ts";
 import type { WireRequest, WireResponse } from "../wire/listen.ts";
 import { conductorRoute } from "./conductor.ts";
 import type { Kvcached } from "./service.ts";
 
-/** Plain HTTP beside the RPCs: `POST /query` for other gateways, `GET /metrics` and `GET /healthz` for operators. */
+/** Plain HTTP beside the RPCs, and large `Match` calls in JSON: `POST /query` for other gateways, `GET /metrics` and `GET /healthz` for operators. */
 export function kvHttpRoutes(
   service: Kvcached,
   metrics: Metrics | undefined,
 ): (req: WireRequest, res: WireResponse) => boolean {
   const conductor = conductorRoute(service);
+  const jsonMatch = jsonMatchRoute(service);
   return (req, res) => {
-    if (conductor(req, res)) return true;
+    if (conductor(req, res) || jsonMatch(req, res)) return true;
     if (req.method !== "GET") return false;
     if (req.url === "/healthz") {
       answer(res, "text/plain", "ok\n");

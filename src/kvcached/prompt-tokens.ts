@@ -2,6 +2,7 @@ import { CgnError } from "../core/errors.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import type { Vocabulary } from "../prompt/vocabulary.ts";
 import { MAX_PROMPT_TOKENS } from "../wire/kv-limits.ts";
+import type { TokenIds } from "../wire/kv-server.ts";
 
 /** Ids decoded before the event loop gets its turn: a few milliseconds. */
 const SLICE_TOKENS = 32_768;
@@ -14,7 +15,7 @@ const SLICE_TOKENS = 32_768;
 export async function decodePrompt(
   workers: Iterable<{ readonly info: Pick<WorkerInfo, "models">; readonly vocabulary: Vocabulary | undefined }>,
   model: string,
-  tokenIds: readonly number[],
+  tokenIds: TokenIds,
 ): Promise<Uint8Array> {
   if (tokenIds.length > MAX_PROMPT_TOKENS) throw tooManyTokens(tokenIds.length);
   const all = [...workers];
@@ -46,8 +47,8 @@ export function tooManyTokens(count: number): CgnError {
   return new CgnError("REQUEST_TOO_LARGE", message, {}) as CgnError;
 }
 
-function unknownToken(model: string, vocabulary: Vocabulary, ids: readonly number[], from: number): CgnError {
-  const at = ids.findIndex((id) => vocabulary.decode([id]) === undefined);
+function unknownToken(model: string, vocabulary: Vocabulary, ids: TokenIds, from: number): CgnError {
+  const at = Array.from(ids).findIndex((id) => vocabulary.decode([id]) === undefined);
   const what = `token id ${ids[at]} at ${from + at} is not in its vocabulary of ${vocabulary.size}`;
   const message = `Cannot match token ids of "${model}": ${what}. Send ids of the model's own tokenizer`;
   return new CgnError("REQUEST_INVALID", message, { param: "token_ids" }) as CgnError;

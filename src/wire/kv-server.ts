@@ -4,7 +4,7 @@ import { type WorkerId, workerId } from "../core/ids.ts";
 import type { KvSourceStatus, KvStats } from "../core/kv-status.ts";
 import type { PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import { type MatchRequest, PrefixIndex } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { PrefixIndex } from "./gen/cgn/kv/v1/kv_pb.ts";
 import { MAX_PROMPT_BYTES } from "./kv-limits.ts";
 import { type KvNote, notesFromMessage } from "./kv-note.ts";
 import { sourceToMessage } from "./source-message.ts";
@@ -17,6 +17,9 @@ import {
   watchToMessage,
 } from "./watch-message.ts";
 import { workerFromMessage } from "./worker-message.ts";
+
+/** Token ids of a prompt. */
+export type TokenIds = readonly number[] | Uint32Array;
 
 /** What stands behind the `cgn.kv.v1.PrefixIndex` service. */
 export interface KvService extends PrefixKnowledge {
@@ -35,25 +38,14 @@ export interface KvService extends PrefixKnowledge {
   /** Does a worker serve it? */
   knowsModel(model: string): boolean;
   /** The text of a prompt of token ids. @throws CgnError saying what is wrong with them, or with the model */
-  decodePrompt(model: string, tokenIds: readonly number[]): Promise<Uint8Array>;
+  decodePrompt(model: string, tokenIds: TokenIds): Promise<Uint8Array>;
 }
 
 /** The routes of `cgn.kv.v1.PrefixIndex`. */
 export function kvRoutes(service: KvService): (router: ConnectRouter) => void {
   return (router) => {
     router.service(PrefixIndex, {
-      async match(request) {
-        const { model, root, tokenIds } = request;
-        checkMatch(service, request);
-        try {
-          const prompt = tokenIds.length > 0 ? await service.decodePrompt(model, tokenIds) : request.prompt;
-          checkLength(prompt);
-          const matches = await service.match({ model, root, prompt });
-          return { matches: matches.map((m: WorkerMatch) => ({ ...m })) };
-        } catch (error) {
-          throw asConnectError(error);
-        }
-      },
+      match: async (request) => ({ matches: await answerMatch(service, request) }),
       async *watch(request, context) {
         try {
           for await (const message of service.watch(askFromMessage(request), context.signal))
@@ -86,7 +78,30 @@ export function kvRoutes(service: KvService): (router: ConnectRouter) => void {
   };
 }
 
-function checkMatch(service: KvService, { model, prompt, tokenIds }: MatchRequest): void {
+/** What `Match` is asked. */
+export interface MatchAsk {
+  readonly model: string;
+  readonly root: string;
+  readonly prompt: Uint8Array;
+  /** Instead of `prompt`. */
+  readonly tokenIds: TokenIds;
+}
+
+/** Answer `Match`. @throws ConnectError */
+export async function answerMatch(service: KvService, ask: MatchAsk): Promise<WorkerMatch[]> {
+  checkMatch(service, ask);
+  try {
+    const { model, root, tokenIds } = ask;
+    const prompt = tokenIds.length > 0 ? await service.decodePrompt(model, tokenIds) : ask.prompt;
+    checkLength(prompt);
+    const matches = await service.match({ model, root, prompt });
+    return matches.map((match) => ({ ...match }));
+  } catch (error) {
+    throw asConnectError(error);
+  }
+}
+
+function checkMatch(service: KvService, { model, prompt, tokenIds }: MatchAsk): void {
   if (model === "")
     throw new ConnectError('Cannot match: model is missing. Send its name in "model"', Code.InvalidArgument);
   if (prompt.length > 0 && tokenIds.length > 0) {
@@ -103,7 +118,7 @@ function checkLength({ length }: Uint8Array): void {
 }
 
 /** What went wrong, as the wire says it; what is not known stays as it is. */
-function asConnectError(error: unknown): unknown {
+export function asConnectError(error: unknown): unknown {
   if (!isCgnError(error)) return error;
   const code = CONNECT_CODES[error.code];
   return code === undefined ? error : new ConnectError(error.message, code);

@@ -14,6 +14,7 @@ import type { WorkerInfo } from "../core/worker.ts";
 import { followAgent } from "./agent-client.ts";
 import { agentRoutes } from "./agent-server.ts";
 import { PrefixIndex } from "./gen/cgn/kv/v1/kv_pb.ts";
+import { jsonMatchRoute } from "./json-match.ts";
 import { connectKv } from "./kv-client.ts";
 import { deltaToMessage, type KvDelta, type WatchedWorker } from "./kv-delta.ts";
 import { type KvService, kvRoutes } from "./kv-server.ts";
@@ -222,7 +223,7 @@ describe("workerFromMessage", () => {
       tokenizer: { bytes: true },
       upstreamModel: "x",
     };
-    const slots = { count: 4, minShare: 0.1, storeTokens: 65_536, emptiesFree: true };
+    const slots = { count: 4, minShare: 0.1, storeTokens: 65_536, emptiesFree: true, savesFree: true };
     const hung: WorkerInfo = { ...plain, state: "down", alive: true };
     const ruled: WorkerInfo = { ...plain, kv: { type: "history", entries: 4, slots, minTokens: 16 } };
     const ranked: WorkerInfo = {
@@ -282,7 +283,7 @@ describe("listenWire", () => {
     expect(JSON.parse(bad.text).message).toContain('kind is "nope"');
     const ids = await curl(uds, "/cgn.kv.v1.PrefixIndex/Match", '{"model":"m","tokenIds":[1,2,3]}');
     expect(JSON.parse(ids.text).matches[0]).toMatchObject({ worker: "a/0", tokens: 3 });
-    const client = connectKv({ address: { uds }, clock });
+    const client = connectKv({ address: { uds }, clock, matchTimeoutMs: 10_000 });
     ends.push(() => client.close());
     const query = { model: "m", root: "", prompt: new Uint8Array([1, 2]) };
     expect(await client.match(query)).toEqual(await service.match(query));
@@ -322,13 +323,51 @@ describe("listenWire", () => {
     expect(await call("Match", { model: "x" })).toEqual([404, expect.stringContaining('no worker serves "x"')]);
     expect(await call("Unregister", { worker: "x" })).toEqual([404, expect.stringContaining("not registered")]);
     expect(await call("Unregister", { worker: WORKER.id })).toEqual([200, undefined]);
-    const client = connectKv({ address: { uds }, clock });
+    const client = connectKv({ address: { uds }, clock, matchTimeoutMs: 10_000 });
     ends.push(() => client.close());
     expect(await client.match({ model: "x", root: "", prompt: new Uint8Array(1) })).toEqual([]);
     expect(await client.match({ model: "m", root: "", prompt: new Uint8Array(5 * 2 ** 20) })).toEqual([]);
     await client.unregister(workerId("x"));
     expect(client.health()).toEqual({ ok: true, reason: "" });
     expect(await client.match({ model: "m", root: "", prompt: new Uint8Array(1) })).toHaveLength(1);
+  });
+
+  it("jsonMatchRoute() answers large matches as Connect answers small ones, right and wrong", async () => {
+    // Broke: Connect reads 4 MiB of base64, or a million ids, in one go of 250 to 500 ms, and every other call waited.
+    const uds = join(dir, "large.sock");
+    const { service } = fakeService();
+    const server = await listenWire({ routes: kvRoutes(service), uds, http: jsonMatchRoute(service) });
+    ends.push(() => server.close());
+    const call = async (body: object | string, root = "") => {
+      const text = typeof body === "string" ? body : JSON.stringify({ ...body, root });
+      const answer = await curl(uds, "/cgn.kv.v1.PrefixIndex/Match", text);
+      return [answer.status, JSON.parse(answer.text)];
+    };
+    /** Too long for Connect's own reader to be asked. */
+    const large = "r".repeat(80 * 1024);
+    const prompt = Buffer.alloc(900, 65).toString("base64");
+    const tokenIds = Array.from({ length: 300 }, (_, i) => i);
+    for (const body of [
+      { model: "m", prompt },
+      { model: "m", tokenIds },
+      { model: "m", token_ids: tokenIds },
+      { model: "m", prompt, other: { of: [1] } },
+      { model: "m" },
+      { prompt },
+      { model: "x", prompt },
+      { model: "m", prompt, tokenIds },
+    ]) {
+      const small = await call(body);
+      expect(await call(body, large), JSON.stringify(body)).toEqual(small);
+    }
+    const bad = { model: 7, prompt: "*", tokenIds: "x" };
+    for (const [name, value] of Object.entries(bad)) {
+      expect((await call({ model: "m", [name]: value }))[0]).toBe(400);
+      const answer = await call({ model: "m", [name]: value }, large);
+      expect(answer).toEqual([400, { code: "invalid_argument", message: expect.stringContaining(name) }]);
+    }
+    expect(await call(`{"root":"${large}"`)).toMatchObject([400, { code: "invalid_argument" }]);
+    expect((await call({ model: "m", tokenIds: new Array(1_000_000).fill(123_456) }))[0]).toBe(200);
   });
 
   it("listenWire() serves gRPC over HTTP/2 on the same TCP port, and streams changes", async () => {
@@ -338,7 +377,7 @@ describe("listenWire", () => {
     const baseUrl = `http://127.0.0.1:${server.port}`;
     const grpc = createClient(PrefixIndex, createGrpcTransport({ baseUrl }));
     expect((await grpc.stats({})).blocks).toBe(3n);
-    const client = connectKv({ address: { url: baseUrl }, clock });
+    const client = connectKv({ address: { url: baseUrl }, clock, matchTimeoutMs: 10_000 });
     ends.push(() => client.close());
     expect((await client.stats()).blocks).toBe(3);
     const stop = new AbortController();
@@ -375,7 +414,7 @@ describe("connectKv", () => {
     const { service, heard } = fakeService();
     const server = await listenWire({ routes: kvRoutes(service), uds });
     ends.push(() => server.close());
-    const client = connectKv({ address: { uds }, clock });
+    const client = connectKv({ address: { uds }, clock, matchTimeoutMs: 10_000 });
     ends.push(() => client.close());
     const stop = new AbortController();
     const got: WatchMessage<KvDelta>[] = [];
@@ -397,7 +436,7 @@ describe("connectKv", () => {
     const { service, heard } = fakeService();
     const server = await listenWire({ routes: kvRoutes(service), uds });
     ends.push(() => server.close());
-    const client = connectKv({ address: { uds }, clock });
+    const client = connectKv({ address: { uds }, clock, matchTimeoutMs: 10_000 });
     ends.push(() => client.close());
     await client.tell(
       [1, 2, 3].map((n) => ({ type: "sent", worker: WORKER.id, query: { ...QUERY, root: String(n) } })),

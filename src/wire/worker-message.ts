@@ -39,6 +39,7 @@ const FLAGS = Object.keys({
   ignoresModelName: 0,
   closesConnections: 0,
   tokenizesChats: 0,
+  sparseResponseEvents: 0,
   servesWhole: 0,
 } satisfies Required<Record<Flag, 0>>) as Flag[];
 
