@@ -39,9 +39,11 @@ const HEAD_END = "\r\n\r\n";
 
 /**
  * Ports below those that systems give out by themselves: where an engine was killed nobody else may listen a moment later, or its
- * case meets a stranger. No port is taken twice.
+ * case meets a stranger. No port is taken twice, test processes that run at the same time have ranges of their own, and engines' side
+ * ports (from 20,000 on) are not among them.
  */
-let nextPort = 20_000 + ((process.pid * 101) % 9_000);
+const POOL = Number(process.env["VITEST_POOL_ID"] ?? 7) % 8;
+let nextPort = 10_000 + POOL * 1_200 + ((process.pid * 37) % 700);
 
 export async function startRawEngine(script: Script): Promise<RawEngine> {
   const sockets = new Set<Socket>();
