@@ -4,7 +4,7 @@ import type { ChatRequest, Json, Prepared } from "./chat-request.ts";
 export interface TemplateFacts {
   /** Jinja. */
   readonly template: string;
-  /** Does the template raise an error for these messages? Asked when an engine itself tries the template. */
+  /** Does the template raise an error for these messages, given nothing else (no date, no special tokens)? So engines try templates. */
   refuses(messages: readonly Json[]): boolean;
   /** What a chat of one word becomes with this `reasoning_effort`; undefined where the template refuses it. */
   promptFor(reasoningEffort: string): string | undefined;
@@ -36,6 +36,8 @@ export interface ChatDialect {
    * joined or wrapped after it.
    */
   readonly prepare?: (request: ChatRequest, facts: TemplateFacts) => Prepared<ChatRequest>;
+  /** White space that templates trim is ASCII's only. Default: all that is white space for Python. */
+  readonly asciiBlanks?: boolean;
   /** Texts in contents that `prepare` looks for. */
   readonly watched?: readonly string[];
   /** Makes a chat request of a body of Anthropic's `/v1/messages`, as the engine does. */

@@ -1,5 +1,6 @@
 import type { ChatDialect } from "../core/chat-dialect.ts";
 import type { Json, Prepared } from "../core/chat-request.ts";
+import { parseExact } from "../core/exact-numbers.ts";
 
 /** How a template takes `content`: a plain text, or the list of parts. */
 export type ContentForm = "text" | "parts";
@@ -87,7 +88,7 @@ function prepareToolCall(call: unknown): unknown {
 
 function parseOrKeep(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseExact(text);
   } catch {
     return text;
   }

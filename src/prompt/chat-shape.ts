@@ -1,4 +1,5 @@
 import { type ChatRequest, isJsonObject, type Json } from "../core/chat-request.ts";
+import { hasOddNumbers } from "../core/exact-numbers.ts";
 
 /**
  * A chat with its texts taken out: chats of one shape differ in nothing but these. A template that does not look into texts
@@ -14,9 +15,6 @@ export interface ChatShape {
 /** Longer chats, and requests with more about tools, are left to the template: each would have a shape of its own. */
 const MAX_MESSAGES = 256;
 const MAX_EXTRA_CHARS = 256 * 1024;
-
-/** Numbers that Python writes in another way than JavaScript. */
-const ODD_NUMBER = /\d\.\d*0(?!\d)|\d[eE]|\d{16}/;
 
 /** Find a chat's shape; undefined for one with something that a shape does not hold. */
 export function shapeOf(request: ChatRequest): ChatShape | undefined {
@@ -128,7 +126,7 @@ function functionOf(called: Json, texts: string[]): string | undefined {
   for (const member in called) {
     const value = called[member];
     if (typeof value !== "string" || value === "") return undefined;
-    if (member === "arguments" && (value[0] !== "{" || ODD_NUMBER.test(value))) return undefined;
+    if (member === "arguments" && (value[0] !== "{" || hasOddNumbers(value))) return undefined;
     if (member !== "arguments" && member !== "name") return undefined;
     texts.push(value);
     key += member[0];

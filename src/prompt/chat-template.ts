@@ -2,9 +2,10 @@ import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { type ChatDialect, PLAIN_DIALECT, type TemplateFacts } from "../core/chat-dialect.ts";
 import type { ChatRequest, Json } from "../core/chat-request.ts";
 import { CgnError } from "../core/errors.ts";
+import { withNumbers } from "../core/exact-numbers.ts";
 import { type ContentForm, contentForm, finalText, prepareMessages } from "./chat-messages.ts";
 import { lastTurn } from "./last-assistant.ts";
-import { PYTHON_STRINGS, withPythonStrings } from "./python-strings.ts";
+import { stripFunctions, withPythonStrings } from "./python-strings.ts";
 import { strftime } from "./strftime.ts";
 import type { TextNormalizer } from "./text-normalizer.ts";
 
@@ -61,37 +62,37 @@ export function createChatRenderer(options: ChatRendererOptions): ChatRenderer {
 export function templateFacts(options: ChatRendererOptions, template = compile(options.template)): TemplateFacts {
   const { now } = options;
   const said = new Map<string, string | undefined>();
-  const tryWith = (messages: readonly Json[], extra: Json): string | undefined => {
-    const key = JSON.stringify([messages, extra]);
-    if (!said.has(key)) said.set(key, tryRun(options, template, messages, extra));
+  const once = (key: string, context: Json): string | undefined => {
+    if (!said.has(key)) said.set(key, tryRun(template, { ...blanksOf(options), ...context }));
     return said.get(key);
   };
+  const hi = { messages: [{ role: "user", content: "Hi" }], tools: null, add_generation_prompt: true };
   return {
     template: options.template,
-    refuses: (messages) => tryWith(messages, { add_generation_prompt: false }) === undefined,
+    refuses: (messages) => once(JSON.stringify(messages), { messages, add_generation_prompt: false }) === undefined,
     promptFor: (effort) =>
-      tryWith([{ role: "user", content: "Hi" }], { reasoning_effort: effort, enable_thinking: effort !== "none" }),
+      once(effort, { ...contextOf(options), ...hi, reasoning_effort: effort, enable_thinking: effort !== "none" }),
     now: now === undefined ? undefined : (format) => dateText(options, format),
   };
 }
 
-function tryRun(
-  options: ChatRendererOptions,
-  template: Template,
-  messages: readonly Json[],
-  extra: Json,
-): string | undefined {
+function tryRun(template: Template, context: Json): string | undefined {
   try {
-    return run(template, { ...contextOf(options), messages, tools: null, add_generation_prompt: true, ...extra });
+    return run(template, context);
   } catch {
     return undefined;
   }
 }
 
+const PYTHON_BLANKS = stripFunctions(false);
+const ASCII_BLANKS = stripFunctions(true);
+const blanksOf = ({ dialect }: ChatRendererOptions): Json =>
+  dialect?.asciiBlanks === true ? ASCII_BLANKS : PYTHON_BLANKS;
+
 function contextOf(options: ChatRendererOptions): Json {
   const { specialTokens, bosToken, eosToken } = options;
   const strftime_now = (format: string) => dateText(options, format);
-  return { ...specialTokens, bos_token: bosToken, eos_token: eosToken, strftime_now };
+  return { ...blanksOf(options), ...specialTokens, bos_token: bosToken, eos_token: eosToken, strftime_now };
 }
 
 function compile(source: string): Template {
@@ -140,7 +141,7 @@ function renderRequest(
     add_generation_prompt: addGenerationPrompt,
     ...kwargs(request.chat_template_kwargs),
   };
-  let text = tried("Cannot render the chat template", () => run(template, context));
+  let text = withNumbers(tried("Cannot render the chat template", () => run(template, context)));
   if (cut) {
     const kept = cutAfter(text, finalText(messages.value));
     if (kept === undefined) return { reason: "the template does not end with the last message's content" };
@@ -163,7 +164,6 @@ const GLOBALS: Readonly<Record<string, unknown>> = {
   True: true,
   False: false,
   None: null,
-  ...PYTHON_STRINGS,
   range: rangeOf,
   raise_exception: (message: unknown) => {
     throw new Error(String(message));

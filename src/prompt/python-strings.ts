@@ -9,7 +9,7 @@ const METHODS: Readonly<Record<string, string>> = { strip: "__strip", lstrip: "_
 /**
  * Let a template's `strip(…)`, `lstrip(…)`, `rstrip(…)` and `trim` do what Python's do: the letters that are named go, and white
  * space is what it is for Python. The interpreter (@huggingface/jinja 0.5.11) takes JavaScript's `trim()` for all of them.
- * Changes the tree; `PYTHON_STRINGS` must be among the names that the template may use.
+ * Changes the tree; `stripFunctions()` must be among the names that the template may use.
  */
 export function withPythonStrings<T extends object>(tree: T): T {
   rewrite(tree);
@@ -70,19 +70,19 @@ export function isPythonBlank(letter: string): boolean {
   return (code >= 0x1c && code <= 0x1f) || code === 0x85 || (code !== 0xfeff && /\s/.test(letter));
 }
 
-function strip(text: unknown, letters: unknown, start: boolean, end: boolean): string {
-  if (typeof text !== "string") throw new Error("only a text can be stripped");
-  const set = typeof letters === "string" ? [...letters] : undefined;
-  const isOff = set === undefined ? (at: number) => isPythonBlank(text[at]!) : (at: number) => set.includes(text[at]!);
-  let [from, to] = [0, text.length];
-  if (start) while (from < to && isOff(from)) from++;
-  if (end) while (to > from && isOff(to - 1)) to--;
-  return text.slice(from, to);
-}
+/** C's `isspace()` in the C locale. */
+const isAsciiBlank = (letter: string): boolean => letter === " " || (letter >= "\t" && letter <= "\r");
 
 /** The functions that rewritten templates call. */
-export const PYTHON_STRINGS: Readonly<Record<string, unknown>> = {
-  __strip: (text: unknown, letters: unknown) => strip(text, letters, true, true),
-  __lstrip: (text: unknown, letters: unknown) => strip(text, letters, true, false),
-  __rstrip: (text: unknown, letters: unknown) => strip(text, letters, false, true),
-};
+export function stripFunctions(asciiBlanks: boolean): Readonly<Record<string, unknown>> {
+  const isBlank = asciiBlanks ? isAsciiBlank : isPythonBlank;
+  const strip = (start: boolean, end: boolean) => (text: unknown, letters: unknown) => {
+    if (typeof text !== "string") throw new Error("only a text can be stripped");
+    const isOff = typeof letters === "string" ? (letter: string) => letters.includes(letter) : isBlank;
+    let [from, to] = [0, text.length];
+    if (start) while (from < to && isOff(text[from]!)) from++;
+    if (end) while (to > from && isOff(text[to - 1]!)) to--;
+    return text.slice(from, to);
+  };
+  return { __strip: strip(true, true), __lstrip: strip(true, false), __rstrip: strip(false, true) };
+}

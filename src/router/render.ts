@@ -1,4 +1,5 @@
 import type { ChatRequest, Json } from "../core/chat-request.ts";
+import { hasOddNumbers, parseExact } from "../core/exact-numbers.ts";
 import type { Log } from "../core/log.ts";
 import type { RenderedPrompt } from "../prompt/chat-template.ts";
 import { prefixHash } from "../routing/rendezvous.ts";
@@ -59,9 +60,10 @@ function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log
   }
   if (renderer === undefined) return { reason: "no chat template and tokenizer are known for the model" };
   try {
-    if (kind === "chat") return renderer.chat(json ?? {});
-    if (kind === "messages") return renderer.messages(json ?? {});
-    return kind === "responses" ? renderer.responses(json ?? {}) : renderer.completion(json?.["prompt"]);
+    if (kind === "completion") return renderer.completion(json?.["prompt"]);
+    const body = exactBody(request);
+    if (kind === "chat") return renderer.chat(body);
+    return kind === "messages" ? renderer.messages(body) : renderer.responses(body);
   } catch (e) {
     const said = e instanceof Error ? e.message : String(e);
     log
@@ -69,6 +71,15 @@ function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log
       .warn("A prompt could not be rendered; such requests are routed by load only", { model, said });
     return { reason: said };
   }
+}
+
+/** The body with its numbers as they are written, where a template may print them: `1.0` is not `1` in a prompt. */
+function exactBody({ kind, json = {}, body }: ReadRequest): Json {
+  if (!Array.isArray(json["tools"]) && kind !== "messages") return json;
+  const text = body.toString("latin1");
+  if (!hasOddNumbers(text)) return json;
+  const exact = parseExact(body.toString("utf8")) as Json;
+  return { ...exact, model: json["model"] };
 }
 
 const HAS_PROMPT: ReadonlySet<ReadRequest["kind"]> = new Set(["chat", "completion", "messages", "responses"]);

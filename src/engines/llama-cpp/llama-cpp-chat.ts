@@ -14,6 +14,8 @@ export type TemplateCaps = Readonly<Record<string, unknown>>;
 export function llamaChat(caps: TemplateCaps): ChatDialect {
   return {
     lastAssistant: "continued",
+    // common/jinja: isspace() of each byte.
+    asciiBlanks: true,
     prepare: (request, facts) => prepareChat(request, facts, caps),
     fromMessages: llamaChatOfMessages,
     fromResponses: llamaChatOfResponses,

@@ -1,5 +1,6 @@
 import type { ChatDialect, TemplateFacts } from "../../core/chat-dialect.ts";
 import { type ChatRequest, isJsonObject, type Json, type Prepared } from "../../core/chat-request.ts";
+import { parseExact } from "../../core/exact-numbers.ts";
 import { chatOfMessages } from "./vllm-messages.ts";
 import { chatOfResponses } from "./vllm-responses.ts";
 
@@ -68,7 +69,7 @@ function argumentsOf(written: unknown): Json {
   if (isJsonObject(written)) return written;
   if (typeof written !== "string") return {};
   try {
-    const parsed: unknown = JSON.parse(written);
+    const parsed = parseExact(written);
     return isJsonObject(parsed) ? parsed : {};
   } catch {
     return {};
