@@ -1,6 +1,7 @@
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { WorkerInfo, WorkerState } from "../core/worker.ts";
 import { type EngineProbe, toldSources } from "../engines/engine.ts";
+import { servedNames } from "../engines/probe-text.ts";
 import { Health, type Verdict } from "../process/health.ts";
 import { probeHttp } from "../process/probe.ts";
 import type { EngineDeps } from "./engine-deps.ts";
@@ -19,7 +20,7 @@ const SILENT_EVERY_MS = 500;
 
 /** What a running engine says about itself; absent where it does not. */
 type Told = Pick<WorkerInfo, "models"> &
-  Partial<Pick<WorkerInfo, "kv" | "ranks" | "blockTokens" | "maxModelTokens" | "tokenizer">>;
+  Partial<Pick<WorkerInfo, "adapters" | "kv" | "ranks" | "blockTokens" | "maxModelTokens" | "tokenizer">>;
 
 interface Answers {
   readonly told: Told;
@@ -183,7 +184,7 @@ async function askEngine(described: WorkerInfo, probe: EngineProbe, url: string)
   const [kv, ...ranks] =
     described.kv.type === "events" || sources === undefined ? [] : toldSources(probe, sources, host);
   const told: Told = {
-    models: described.models.length > 0 ? described.models : served.map(({ id }) => id),
+    ...servedNames(served, described.models),
     ...(described.maxModelTokens !== undefined || limit === undefined ? {} : { maxModelTokens: limit }),
     ...(described.blockTokens !== undefined || blockTokens === undefined ? {} : { blockTokens }),
     ...(kv === undefined ? {} : { kv, ranks }),

@@ -69,6 +69,12 @@ export interface PrefixKnowledge {
   observe(outcome: Outcome, judged?: (verdict: PredictionVerdict) => void): void;
 }
 
+/** The same root for an adapter. */
+export function adapterRoot(root: string, lora: string): string {
+  const [, salt] = root === "" ? ["", ""] : (JSON.parse(root) as [string, string]);
+  return rootKey(lora, salt);
+}
+
 /** The root of the index for an adapter and a salt: prompts under different roots never match. Both "" for the base. */
 export function rootKey(lora: string, salt: string): string {
   return lora === "" && salt === "" ? "" : JSON.stringify([lora, salt]);

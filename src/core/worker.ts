@@ -23,12 +23,16 @@ export interface WorkerTraits {
   readonly tokenizesChats?: boolean;
   /** What it puts between a message's text parts where the chat template wants plain text. Default a line end (vLLM, llama.cpp). */
   readonly textPartsJoin?: string;
+  /** Events of its `/v1/responses` leave out their number and the place of their item in the output. */
+  readonly sparseResponseEvents?: boolean;
   /** In role `prefill` or `decode` it still answers whole requests, computing all of it itself. */
   readonly servesWhole?: boolean;
   /** With several data-parallel ranks: the request header that names the rank to compute on. In lower case. */
   readonly rankHeader?: string;
   /** The same, as a member of the body. */
   readonly rankMember?: string;
+  /** A request names an adapter by the base model's name, this text and the adapter's name. Absent: by the adapter's name. */
+  readonly adapterJoin?: string;
   /** Known paths (core/api-paths.ts) that it has not, whatever the model. */
   readonly lacks?: readonly string[];
 }
@@ -108,6 +112,8 @@ export interface WorkerInfo {
   readonly url: string;
   /** Names that clients may use. */
   readonly models: readonly string[];
+  /** Those of `models` that are LoRA adapters: what they compute is cached apart, under their name. */
+  readonly adapters?: readonly string[];
   /** The name that the engine itself wants in `model`, where it differs from what clients send. */
   readonly upstreamModel?: string;
   readonly role: Role;

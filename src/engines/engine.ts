@@ -9,6 +9,7 @@ import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { KvSource, TokenizerSource, WorkerTraits } from "../core/worker.ts";
 import type { Disaggregation } from "./disaggregation.ts";
 import type { EngineVersions } from "./engine-versions.ts";
+import type { ServedModel } from "./probe-text.ts";
 import type { EngineVariant } from "./variant.ts";
 
 /** A `[models."NAME"]` table, resolved. */
@@ -145,7 +146,7 @@ export interface EngineProbe {
   readonly metrics?: { readonly path: string; parse(text: string): EngineLoad };
   readonly models?: {
     readonly path: string;
-    parse(body: string): readonly { readonly id: string; readonly maxModelTokens?: number }[];
+    parse(body: string): readonly ServedModel[];
   };
   /** Where the engine tells its chat template (llama.cpp's `/props`). */
   readonly template?: {

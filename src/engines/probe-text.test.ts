@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { metricMax, metricSum, metricValues, readJson, readModelList } from "./probe-text.ts";
+import { metricMax, metricSum, metricValues, readJson, readModelList, servedNames } from "./probe-text.ts";
 
 describe("readModelList()", () => {
   it("reads ids and both spellings of the context limit", () => {
@@ -9,6 +9,16 @@ describe("readModelList()", () => {
       { id: "b", maxModelTokens: 2048 },
       { id: "c" },
     ]);
+  });
+  it("tells the base model of an adapter, as vLLM and SGLang list it", () => {
+    const body = '{"data":[{"id":"base","root":"base","parent":null},{"id":"tiny","root":"/m/tiny","parent":"base"}]}';
+    expect(readModelList(body)).toEqual([{ id: "base" }, { id: "tiny", parent: "base" }]);
+  });
+  it("servedNames() keeps the configured name and adds adapters", () => {
+    const served = [{ id: "base" }, { id: "tiny", parent: "base" }];
+    expect(servedNames(served, [])).toEqual({ models: ["base", "tiny"], adapters: ["tiny"] });
+    expect(servedNames(served, ["m"])).toEqual({ models: ["m", "tiny"], adapters: ["tiny"] });
+    expect(servedNames([{ id: "base" }], [])).toEqual({ models: ["base"] });
   });
   it("gives none for what is no list", () => {
     for (const body of ["", "null", "[]", '{"data":{}}', '{"data":[null,1,{"id":""},{"id":7}]}']) {

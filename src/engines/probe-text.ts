@@ -23,11 +23,30 @@ export function countOf(value: unknown): number | undefined {
   return typeof value === "number" && Number.isInteger(value) && value >= 1 ? value : undefined;
 }
 
+/** An entry of an engine's model list. */
+export interface ServedModel {
+  readonly id: string;
+  readonly maxModelTokens?: number;
+  /** The base model of what is a LoRA adapter. */
+  readonly parent?: string;
+}
+
+/** The names that a worker is known by and those of them that are adapters; `own`: what the configuration calls its model. */
+export function servedNames(
+  served: readonly ServedModel[],
+  own: readonly string[],
+): { readonly models: readonly string[]; readonly adapters?: readonly string[] } {
+  const adapters = served.filter(({ parent }) => parent !== undefined).map(({ id }) => id);
+  const base = own.length > 0 ? own : served.filter(({ parent }) => parent === undefined).map(({ id }) => id);
+  const models = [...new Set([...base, ...adapters])];
+  return { models, ...(adapters.length === 0 ? {} : { adapters }) };
+}
+
 /**
- * The models of an OpenAI model list. The context limit is `max_model_len` (vLLM, SGLang) or `meta.n_ctx` (llama.cpp: of one slot).
+ * The models of an OpenAI model list. `parent` stands at LoRA adapters (vLLM, SGLang). The context limit is `max_model_len` (vLLM, SGLang) or `meta.n_ctx` (llama.cpp: of one slot).
  * Entries without an id are left out; a body that is no list gives none.
  */
-export function readModelList(body: string): { readonly id: string; readonly maxModelTokens?: number }[] {
+export function readModelList(body: string): ServedModel[] {
   const data = fieldsOf(readJson(body))["data"];
   if (!Array.isArray(data)) return [];
   return data.flatMap((entry) => {
@@ -35,7 +54,14 @@ export function readModelList(body: string): { readonly id: string; readonly max
     const id = textOf(fields["id"]);
     if (id === undefined) return [];
     const maxModelTokens = countOf(fields["max_model_len"]) ?? countOf(fieldsOf(fields["meta"])["n_ctx"]);
-    return [{ id, ...(maxModelTokens === undefined ? {} : { maxModelTokens }) }];
+    const parent = textOf(fields["parent"]);
+    return [
+      {
+        id,
+        ...(maxModelTokens === undefined ? {} : { maxModelTokens }),
+        ...(parent === undefined ? {} : { parent }),
+      },
+    ];
   });
 }
 

@@ -2,6 +2,7 @@ import type { EngineKind } from "../core/engine-kind.ts";
 import { nodeId, workerId } from "../core/ids.ts";
 import type { KvSource, WorkerInfo } from "../core/worker.ts";
 import { type Engine, toldSources } from "../engines/engine.ts";
+import { type ServedModel, servedNames } from "../engines/probe-text.ts";
 import type { TextReply } from "../http/fetch-text.ts";
 import type { EngineSpec } from "./engine-spec.ts";
 
@@ -53,8 +54,8 @@ export async function adoptEngine(
   };
   const list = probe.models === undefined ? undefined : await text(probe.models.path);
   const served = list === undefined ? [] : (probe.models?.parse(list) ?? []);
-  const models = spec.model === undefined ? served.map((m) => m.id) : [spec.model];
-  if (models.length === 0) return undefined;
+  const names = servedNames(served, spec.model === undefined ? [] : [spec.model]);
+  if (names.models.length === 0) return undefined;
   const blocks = await text(probe.blockTokens?.path);
   const blockTokens = blocks === undefined ? undefined : probe.blockTokens?.parse(blocks);
   const base = unknownWorker(spec);
@@ -65,7 +66,7 @@ export async function adoptEngine(
     tokenizer: (told === undefined ? undefined : probe.tokenizer?.parse(told)) ?? spec.tokenizer,
     kind: engine.kind,
     traits: engine.traits,
-    models,
+    ...names,
     kv: spec.kv ?? kv ?? base.kv,
     ...(spec.kv === undefined && ranks.length > 0 ? { ranks } : {}),
     reason: "",
@@ -111,7 +112,7 @@ async function sourcesOf(
 }
 
 /** Clients say the spec's name, the engine wants its own where it knows only that. */
-function upstreamName(spec: EngineSpec, served: readonly { readonly id: string }[]): { upstreamModel?: string } {
+function upstreamName(spec: EngineSpec, served: readonly ServedModel[]): { upstreamModel?: string } {
   const own = served[0]?.id;
   if (spec.model === undefined || own === undefined || served.some((m) => m.id === spec.model)) return {};
   return { upstreamModel: own };

@@ -51,9 +51,8 @@ export function forwardPlan(
     prompted && worker.traits.foldNonStreaming === true && request.unmatched === undefined && canFold(json ?? {});
   const dropUsage = prompted && request.stream && worker.traits.usageOnlyWhenAsked === true && !asksUsage(json);
   const edits: Record<string, string | undefined> = {};
-  if (worker.upstreamModel !== undefined && worker.upstreamModel !== request.model) {
-    edits["model"] = JSON.stringify(worker.upstreamModel);
-  }
+  const upstreamModel = upstreamName(worker, request.model);
+  if (upstreamModel !== request.model) edits["model"] = JSON.stringify(upstreamModel);
   if (worker.traits.stripKvTransferParams === true) stripTransferParams(exchange, request, edits);
   else if (worker.handOver !== undefined) stripOwnMembers(worker, json, edits);
   if (fold) edits["stream"] = "true";
@@ -68,6 +67,8 @@ export function forwardPlan(
     (name) => isOurs(name, subject) || name === rankHeader || (name === "traceparent" && exchange.trace !== undefined),
   );
   headers.push("x-request-id", exchange.id);
+  const key = exchange.engineKey?.(worker.id);
+  if (key !== undefined) headers.push("authorization", `Bearer ${key}`);
   if (exchange.trace !== undefined) headers.push("traceparent", exchange.trace.traceparent());
   if (rankHeader !== undefined) headers.push(rankHeader, rank);
   return {
@@ -75,12 +76,19 @@ export function forwardPlan(
       method: exchange.method,
       path: request.target ?? exchange.target ?? "/",
       headers,
-      body: request.body.length === 0 ? undefined : editedBody(request, edits, worker.upstreamModel),
+      body: request.body.length === 0 ? undefined : editedBody(request, edits, upstreamModel),
       ...(fresh || worker.traits.closesConnections === true ? { fresh: true } : {}),
     },
     fold,
     dropUsage,
   };
+}
+
+/** The name that the engine wants. */
+function upstreamName(worker: WorkerInfo, model: string | undefined): string | undefined {
+  const { upstreamModel, models, adapters, traits } = worker;
+  if (model === undefined || adapters?.includes(model) !== true) return upstreamModel ?? model;
+  return traits.adapterJoin === undefined ? model : `${upstreamModel ?? models[0]}${traits.adapterJoin}${model}`;
 }
 
 function editedBody(request: ReadRequest, edits: MemberEdits, upstreamModel: string | undefined): Buffer {

@@ -1,5 +1,6 @@
 import { requireScope } from "../access/access.ts";
 import { CgnError, toCgnError } from "../core/errors.ts";
+import { adapterRoot } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import { discardBody, readBody } from "../http/body.ts";
 import type { Exchange } from "./accept.ts";
@@ -46,6 +47,7 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     const pendingSubject = identify(core.access, exchange);
     const subject = pendingSubject instanceof Promise ? await pendingSubject : pendingSubject;
     exchange.subject = subject;
+    if (subject.authenticated) exchange.engineKey = core.engineKey;
     requireScope(subject, "inference", exchange.path);
     if (endpoint.kind === "models") return answerModels(core.fleet, exchange);
     if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left while its key was checked", {});
@@ -70,7 +72,7 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     const admission = pending instanceof Promise ? await pending : pending;
     core.metrics.admitted(model, 1);
     try {
-      await route(core, exchange, subject, { ...request, model });
+      await route(core, exchange, subject, { ...request, model, root: rootOf(request, group) });
     } finally {
       admission.release();
       core.metrics.admitted(model, -1);
@@ -82,6 +84,15 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     exchange.ticket.end(0);
     if (exchange.trace !== undefined) endTrace(exchange.trace, exchange, model);
   }
+}
+
+/** What an adapter computes is cached apart: its prompts have a root of their own. */
+function rootOf({ root, json, model = "" }: ReadRequest, { workers }: ModelGroup): string {
+  if (workers.some(({ adapters }) => adapters?.includes(model))) return adapterRoot(root, model);
+  const named = json?.["lora_path"];
+  const reads =
+    typeof named === "string" && named !== "" && workers.some(({ traits }) => traits.adapterJoin !== undefined);
+  return reads ? adapterRoot(root, named) : root;
 }
 
 /** Render, match, and try workers until one answers or none is left. */

@@ -24,7 +24,12 @@ const ORIGINS: readonly SourceOrigin[] = ["configuration", "agent", "engine"];
 /** Far above what a server has: each costs memory here. */
 const MAX_SLOTS = 4096;
 /** Traits that are texts go as `NAME=` and the text. */
-const TEXTS = ["textPartsJoin", "rankHeader", "rankMember"] as const satisfies readonly (keyof WorkerTraits)[];
+const TEXTS = [
+  "textPartsJoin",
+  "rankHeader",
+  "rankMember",
+  "adapterJoin",
+] as const satisfies readonly (keyof WorkerTraits)[];
 /** Lists of words go in the same way, with blanks between. */
 const LISTS = ["lacks"] as const satisfies readonly (keyof WorkerTraits)[];
 /** Traits that hold or do not. */
@@ -52,6 +57,7 @@ export function workerToMessage(worker: WorkerInfo): Worker {
     kind: worker.kind,
     url: worker.url,
     models: [...worker.models],
+    adapters: [...(worker.adapters ?? [])],
     upstreamModel: worker.upstreamModel ?? "",
     role: worker.role,
     blockTokens: worker.blockTokens ?? 0,
@@ -99,6 +105,7 @@ export function workerFromMessage(message: Worker): WorkerInfo {
     traits: traitsOf(message.traits),
     url: urlOf(message.url),
     models: message.models,
+    ...(message.adapters.length === 0 ? {} : { adapters: message.adapters }),
     ...(message.upstreamModel === "" ? {} : { upstreamModel: message.upstreamModel }),
     role: message.role === "" ? "both" : oneOf(ROLES, "role", message.role),
     ...(message.blockTokens === 0 ? {} : { blockTokens: message.blockTokens }),

@@ -27,6 +27,8 @@ export const sglang: Engine<SglangOptions> = {
     textPartsJoin: " ",
     // Of chats, completions, responses and /generate (openapi.json, 0.5.23).
     rankMember: "routed_dp_rank",
+    // `OpenAIServingBase._parse_model_parameter`, SGLang 0.5.23: an adapter's name alone is taken for the base model.
+    adapterJoin: ":",
     // Routes of openapi.json, 0.5.23.
     lacks: [
       "/rerank",

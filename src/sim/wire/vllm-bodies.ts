@@ -283,7 +283,12 @@ export function vllmModels(options: SimOptions, created: number): object {
     max_model_len: options.maxModelTokens,
     permission: [permission(id, created)],
   }));
-  return { object: "list", data };
+  const [parent] = options.models;
+  const loras = (options.loras ?? []).map((id) => ({
+    ...{ id, object: "model", created, owned_by: "vllm", root: `/loras/${id}`, parent, max_model_len: null },
+    permission: [permission(id, created)],
+  }));
+  return { object: "list", data: [...data, ...loras] };
 }
 
 function permission(model: string, created: number): object {
