@@ -70,6 +70,34 @@ describe("cgn sim in a process of its own", () => {
     expect(await exit).toMatchObject({ signal: "SIGKILL" });
   });
 
+  it("--sim-orphans leaves so many processes when it is killed, and none when it is stopped", {
+    timeout: 60_000,
+  }, async () => {
+    const alive = (pid: number) => {
+      try {
+        return process.kill(pid, 0);
+      } catch {
+        return false;
+      }
+    };
+    for (const [signal, left] of [
+      ["SIGKILL", 2],
+      ["SIGTERM", 0],
+    ] as const) {
+      const port = await freePort();
+      const flags = ["--port", String(port), "--shutdown-timeout", "5", "--sim-orphans", "2", ...FLAGS];
+      const { child, exit } = launch("sim-vllm.mjs", ["serve", "m", ...flags]);
+      expect(await ready(`http://127.0.0.1:${port}`)).toBe(true);
+      child.kill(signal);
+      const { said } = await exit;
+      const pids = [.../outlive a kill: ([\d ]+)/.exec(said)![1]!.matchAll(/\d+/g)].map(Number);
+      expect(pids).toHaveLength(2);
+      for (let i = 0; i < 100 && pids.filter(alive).length > left; i++) await new Promise((r) => setTimeout(r, 20));
+      expect(pids.filter(alive)).toHaveLength(left);
+      for (const pid of pids.filter(alive)) process.kill(pid, "SIGKILL");
+    }
+  });
+
   it("an unknown flag ends with 2 and argparse's words", { timeout: 20_000 }, async () => {
     const { exit } = launch("sim-vllm.mjs", ["serve", "m", "--swap-space", "4"]);
     const { code, said } = await exit;

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { CgnError, isCgnError } from "../core/errors.ts";
+import { KV_OFFLOADS } from "../core/kv-offload.ts";
 import { readLlamaArgv } from "../sim/wire/llama/llama-argv.ts";
 import { readSglangArgv } from "../sim/wire/sglang-argv.ts";
 import type { SimDeps } from "../sim/wire/sim-engine.ts";
@@ -17,6 +18,7 @@ export const simCommand: Command = {
     "cgn sim --kind vllm --port 8000 --model sim --events-port 5557",
     "cgn sim --kind sglang --port 30000 --blocks 2000 --profile instant",
     "cgn sim --kind llama_cpp -- -m model.gguf --port 8080 -c 8192 -np 4 --metrics",
+    "cgn sim --kind vllm --blocks 1000 --kv-offload lmcache --host-gib 64",
     "cgn sim --kind vllm -- serve MODEL --port 8000 --block-size 16 --sim-profile cpu-small",
     `curl -X POST http://127.0.0.1:8000/sim/fault -d '{"kind":"slow","factor":10}'`,
   ],
@@ -50,6 +52,14 @@ export const simCommand: Command = {
       max: 100_000_000,
       about: "KV blocks (default: 131072 tokens' worth)",
     },
+    "kv-offload": {
+      type: "string",
+      choices: KV_OFFLOADS,
+      default: "none",
+      about: "what keeps blocks that fall off the device: vllm lmcache or kvbm, sglang hicache",
+    },
+    "host-gib": { type: "number", value: "GIB", min: 0, max: 1_000_000, about: "host memory for that" },
+    "disk-gib": { type: "number", value: "GIB", min: 0, max: 1_000_000, about: "disk for that" },
     "events-port": { ...PORT, about: "publish KV events on this port" },
     "replay-port": { ...PORT, about: "replay KV events on this port (default: events port + 1)" },
     profile: {
@@ -121,6 +131,9 @@ function engineArgv(kind: SimOptions["kind"], options: Values): readonly string[
     ...given("--sim-speed", options["speed"]),
     ...given("--sim-load-seconds", options["loadSeconds"]),
     ...given("--sim-seed", options["seed"]),
+    ...offloadArgv(kind, String(options["kvOffload"])),
+    ...(kind === "llama_cpp" ? [] : given("--sim-host-gib", options["hostGib"])),
+    ...(kind === "llama_cpp" ? [] : given("--sim-disk-gib", options["diskGib"])),
     ...((options["fault"] as readonly string[] | undefined) ?? []).flatMap((fault) => ["--sim-fault", fault]),
   ];
   const block = String(options["blockSize"]);
@@ -139,6 +152,21 @@ function engineArgv(kind: SimOptions["kind"], options: Values): readonly string[
     "30",
     ...shared,
   ];
+}
+
+/** The shortest that the real engine takes. @throws CgnError BAD_INVOCATION for what the engine has not */
+function offloadArgv(kind: SimKind, offload: string): string[] {
+  const connector = { lmcache: "LMCacheConnectorV1", kvbm: "DynamoConnector", nixl: "NixlConnector" }[offload];
+  if (offload === "none") return [];
+  if (kind === "vllm" && connector !== undefined)
+    return ["--kv-transfer-config", JSON.stringify({ kv_connector: connector, kv_role: "kv_both" })];
+  if (kind === "sglang" && offload === "hicache") return ["--enable-hierarchical-cache"];
+  const remedy = { vllm: "lmcache, kvbm or nixl", sglang: "hicache", llama_cpp: "none" }[kind];
+  throw new CgnError(
+    "BAD_INVOCATION",
+    `Cannot be a ${kind} with ${offload}: it has no such offload. Use ${remedy}`,
+    {},
+  );
 }
 
 function eventsArgv(options: Values): string[] {
@@ -175,6 +203,7 @@ async function serve(options: SimOptions, cli: CliContext): Promise<number> {
   const started = await Promise.race([startSim(options, deps), stopped]);
   if (started === "stopped") return exitNow();
   const orphans = startOrphans(options.orphans ?? 0);
+  if (orphans.length > 0) cli.err(`Processes that outlive a kill: ${orphans.map(({ pid }) => pid).join(" ")}`);
   announce(started, options, cli);
   await stopped;
   cli.err("Shutting down");

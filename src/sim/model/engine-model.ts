@@ -20,7 +20,7 @@ export type { CacheUse, ModelCounters, ModelOutput, Timing } from "./output.ts";
 export type { AnyRequest, BlockKey, KeyedRequest, ModelRequest } from "./request.ts";
 
 /** NIXL's lease in vLLM. */
-const HOLD_MS = 480_000;
+export const HOLD_MS = 480_000;
 /**
  * An inference engine in the caller's time: waiting queue, continuous batching with chunked prefill under a token budget,
  * prefix cache, tiers behind it, preemption when blocks run out, prefill → decode. Pure: the same calls give the same outputs.

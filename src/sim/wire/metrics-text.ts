@@ -66,17 +66,19 @@ export function vllmMetrics(options: SimOptions, loop: EngineLoop): string {
   text.gauge("vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", usage);
   text.counter("vllm:prefix_cache_queries_total", "Prefix cache queries, in tokens.", [[c.queriedTokens]]);
   text.counter("vllm:prefix_cache_hits_total", "Prefix cache hits, in tokens.", [[c.hitTokens]]);
-  text.counter("vllm:external_prefix_cache_queries_total", "External prefix cache queries, in tokens.", [[0]]);
-  text.counter("vllm:external_prefix_cache_hits_total", "External prefix cache hits, in tokens.", [[0]]);
+  // The connector is asked for what the device does not have.
+  const asked = (options.limits.tiers ?? []).length === 0 ? 0 : c.queriedTokens - c.hitTokens;
+  text.counter("vllm:external_prefix_cache_queries_total", "External prefix cache queries, in tokens.", [[asked]]);
+  text.counter("vllm:external_prefix_cache_hits_total", "External prefix cache hits, in tokens.", [[c.tierHitTokens]]);
   text.counter("vllm:num_preemptions_total", "Cumulative number of preemption from the engine.", [[c.preemptions]]);
   text.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", [[c.promptTokens]]);
   text.counter("vllm:prompt_tokens_by_source_total", "Number of prompt tokens by source.", [
-    [Math.max(0, c.promptTokens - c.hitTokens), { source: "local_compute" }],
+    [Math.max(0, c.promptTokens - c.hitTokens - c.tierHitTokens), { source: "local_compute" }],
     [c.hitTokens, { source: "local_cache_hit" }],
-    [0, { source: "external_kv_transfer" }],
+    [c.tierHitTokens, { source: "external_kv_transfer" }],
   ]);
   text.counter("vllm:prompt_tokens_cached_total", "Number of cached prompt tokens (local + external).", [
-    [c.hitTokens],
+    [c.hitTokens + c.tierHitTokens],
   ]);
   text.counter("vllm:generation_tokens_total", "Number of generation tokens processed.", [[c.generatedTokens]]);
   // Aborted requests are not counted as such (seen on the real engine).

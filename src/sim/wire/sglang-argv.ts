@@ -1,5 +1,7 @@
+import { DEFAULT_KV_BYTES, offloadTiers } from "../model/offload-tiers.ts";
 import { fail, type ParsedArgs, parseArgs } from "./argparse.ts";
 import type { KvEndpoints } from "./kv-publisher.ts";
+import { readSglangOffload } from "./offload-argv.ts";
 import { checkSglang, SGLANG_FLAGS, SGLANG_PROGRAM } from "./sglang-flags.ts";
 import { parseJson, readSimFlags, settleSizes } from "./sim-flags.ts";
 import { SIMULATED_VERSIONS, type SimOptions } from "./sim-options.ts";
@@ -27,6 +29,9 @@ export function readSglangArgv(argv: readonly string[], env: Readonly<Record<str
     blockTokens,
     maxModelTokens: readLength(text("context-length")),
   });
+  const deviceBytes = sizes.blocks * blockTokens * (sim.profile.kvBytesPerToken ?? DEFAULT_KV_BYTES);
+  const offload = readSglangOffload(PROGRAM, args, deviceBytes);
+  const tiers = offload === undefined ? [] : offloadTiers(offload, sim.profile, blockTokens, sim.speed);
   const events = readEvents(args);
   const mode = text("disaggregation-mode");
   const prefixCaching = text("disable-radix-cache") === undefined;
@@ -46,6 +51,7 @@ export function readSglangArgv(argv: readonly string[], env: Readonly<Record<str
       prefixCaching,
       generatedBlocks: "at-finish",
       publishesWhenIdle: true,
+      ...(tiers.length === 0 ? {} : { tiers }),
     },
     profile: sim.profile,
     speed: sim.speed,

@@ -15,6 +15,8 @@ export const SIM_FLAGS: FlagTable = {
   "sim-hashes": { choices: ["int", "bytes"] },
   "sim-fault": "many",
   "sim-orphans": "int",
+  "sim-host-gib": "float",
+  "sim-disk-gib": "float",
 };
 
 /** What those flags say, with their defaults. */

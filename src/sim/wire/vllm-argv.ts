@@ -1,8 +1,11 @@
+import { HOLD_MS } from "../model/engine-model.ts";
+import { offloadTiers } from "../model/offload-tiers.ts";
 import { type FlagTable, fail, type ParsedArgs, parseArgs } from "./argparse.ts";
 import type { KvEndpoints } from "./kv-publisher.ts";
+import { readVllmOffload } from "./offload-argv.ts";
 import { parseJson, readSimFlags, SIM_FLAGS, settleSizes } from "./sim-flags.ts";
 import { SIMULATED_VERSIONS, type SimOptions } from "./sim-options.ts";
-import { readNixl, refuseKeys } from "./vllm-nixl-argv.ts";
+import { readNixl, readTransfer, refuseKeys } from "./vllm-nixl-argv.ts";
 
 const PROGRAM = "vllm serve";
 
@@ -104,7 +107,7 @@ const EVENT_KEYS = [
 
 /**
  * Read a `vllm serve MODEL …` command line (without the program) as vLLM 0.32.0 does. What the simulator does not model
- * (parallelism, offload) is accepted and ignored; what vLLM's own parser refuses is refused.
+ * (parallelism) is accepted and ignored; what vLLM's own parser refuses is refused.
  * @param argv begins with `serve`
  * @throws CgnError BAD_INVOCATION (exit 2) in argparse's words
  */
@@ -115,7 +118,8 @@ export function readVllmArgv(argv: readonly string[], env: Readonly<Record<strin
   const int = (name: string, fallback: number): number => Number(text(name) ?? fallback);
   if (args.positionals.length > 1) fail(PROGRAM, `unrecognized arguments: ${args.positionals.slice(1).join(" ")}`);
   const modelPath = args.positionals[0] ?? text("model") ?? "facebook/opt-125m";
-  const nixl = readNixl(args, env);
+  const transfer = readTransfer(args);
+  const nixl = readNixl(transfer, env);
   const sim = readSimFlags(PROGRAM, args);
   const blockTokens = int("block-size", 16);
   const sizes = settleSizes(PROGRAM, {
@@ -126,6 +130,9 @@ export function readVllmArgv(argv: readonly string[], env: Readonly<Record<strin
     blockTokens,
     maxModelTokens: readLength(text("max-model-len")),
   });
+  const prefixCaching = text("enable-prefix-caching") !== "false";
+  const offload = readVllmOffload(PROGRAM, args, env, transfer);
+  const tiers = offload === undefined ? [] : offloadTiers(offload, sim.profile, blockTokens, sim.speed);
   const events = readEvents(args);
   const shape = sim.shape;
   const hashes = sim.hashes ?? (env["VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES"] === "0" ? "bytes" : "int");
@@ -143,9 +150,11 @@ export function readVllmArgv(argv: readonly string[], env: Readonly<Record<strin
       blockTokens,
       maxBatchedTokens: int("max-num-batched-tokens", 8192),
       maxSequences: int("max-num-seqs", 256),
-      prefixCaching: text("enable-prefix-caching") !== "false",
+      prefixCaching,
       generatedBlocks: "as-filled",
       publishesWhenIdle: false,
+      ...(tiers.length === 0 ? {} : { tiers }),
+      holdMs: HOLD_MS / sim.speed,
     },
     profile: sim.profile,
     speed: sim.speed,

@@ -20,7 +20,7 @@ const TRANSFER_KEYS = [
 ];
 
 /** The parser's own rules on `--kv-transfer-config`; which connector works is not the simulator's to say. */
-function readTransfer(args: ParsedArgs): Readonly<Record<string, unknown>> | undefined {
+export function readTransfer(args: ParsedArgs): Readonly<Record<string, unknown>> | undefined {
   const text = args.values.get("kv-transfer-config")?.[0];
   if (text === undefined) return undefined;
   const config = parseJson(PROGRAM, "kv-transfer-config", text);
@@ -39,8 +39,10 @@ function readTransfer(args: ParsedArgs): Readonly<Record<string, unknown>> | und
 }
 
 /** What of it is NIXL: the connector itself, or a child of a MultiConnector or PdConnector. The simulator has no other. */
-export function readNixl(args: ParsedArgs, env: Readonly<Record<string, string | undefined>>): NixlOptions | undefined {
-  const config = readTransfer(args);
+export function readNixl(
+  config: Config | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+): NixlOptions | undefined {
   if (config === undefined) return undefined;
   const found = nixlOf(config);
   if (found === undefined) return undefined;

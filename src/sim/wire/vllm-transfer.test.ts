@@ -28,6 +28,14 @@ const ask = (server: SimServer, params: object, more: object = {}, init: Request
   post(server, "/v1/chat/completions", chat(LONG, { kv_transfer_params: params, ...more }), init);
 
 describe("a simulated vLLM pair over NIXL", () => {
+  it("frees what no decode reads in time; one that comes late is answered, as with any stale parameters", async () => {
+    // 480 s become 48 ms.
+    const [p, d] = [await leg({ role: "kv_producer", speed: 10_000 }), await leg({ role: "kv_consumer" })];
+    const params = (await ask(p, PREFILL, { max_tokens: 1 })).json.kv_transfer_params;
+    await until(() => p.engine.loop.model.usedBlocks === 0);
+    expect((await ask(d, params)).status).toBe(200);
+  });
+
   it("hands a prompt over: the recorded parameters, P's cache hits in D's usage, P's blocks free afterwards", async () => {
     const [p, d] = [await leg({ role: "kv_producer" }), await leg({ role: "kv_consumer" })];
     const first = await ask(p, PREFILL, { max_tokens: 1 });
