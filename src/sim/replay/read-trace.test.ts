@@ -44,18 +44,46 @@ describe("openTrace()", () => {
 
   it("reads Azure's CSV, whose prompts are taken to share nothing", async () => {
     const { trace, requests } = await read(
-      "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,40,10\n2023-11-16 18:15:50.9951690,20,1\n",
+      // The first rows of data/AzureLLMInferenceTrace_conv.csv.
+      "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:50.9951690,396,109\n",
     );
+    expect([trace.format, trace.notes.length]).toEqual(["azure", 1]);
     expect(trace.notes.join()).toContain("share nothing");
     expect(requests.map(({ at }) => Math.round(at))).toEqual([0, 4315]);
-    expect(requests.map(({ blocks }) => blocks)).toEqual([
-      [0, 1, 2],
-      [3, 4],
+    expect(requests.map(({ promptTokens, outputTokens }) => [promptTokens, outputTokens])).toEqual([
+      [374, 44],
+      [396, 109],
+    ]);
+    expect(requests.map(({ blocks }) => blocks.length)).toEqual([24, 25]);
+    expect(new Set(requests.flatMap(({ blocks }) => blocks)).size).toBe(49);
+  });
+
+  it("reads Azure's files of 2024, with a time zone and other columns", async () => {
+    const { requests } = await read(
+      "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\r\n2024-05-12 00:00:00+00:00,0,16,10\r\n2024-05-12 00:00:00.039985+00:00,2,32,0\r\n2024-05-12 00:00:01.5+00:00,0,0,7\r\n",
+    );
+    expect(requests.map(({ at, promptTokens }) => [Math.round(at), promptTokens])).toEqual([
+      [0, 16],
+      [1500, 1],
+    ]);
+  });
+
+  it("reads BurstGPT's release 2.0, with sessions", async () => {
+    const { trace, requests } =
+      await read(`Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
+19440110.0,1722ac82-0a46-4bf0-aa08-89794e7a2b3f,43,GPT-4,906,446,1352,Conversation log
+19440161.0,d5983bf9-4b48-497b-892b-a58995247443,2,ChatGPT,36,29,65,Conversation log
+`);
+    expect(trace.format).toBe("burstgpt");
+    expect(requests.map(({ at, promptTokens, outputTokens }) => [at, promptTokens, outputTokens])).toEqual([
+      [0, 906, 446],
+      [51_000, 36, 29],
     ]);
   });
 
   it("reads BurstGPT's CSV without the requests that failed, and can assume shared starts", async () => {
     const header = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type";
+    // As in data/BurstGPT_1.csv.
     const row = (at: number, answer: number) => `${at},ChatGPT,160,${answer},0,Conversation log`;
     const { trace, requests } = await read([header, row(5, 10), row(6, 0), row(7.5, 10)].join("\n"), {
       prefixShare: 0.5,
