@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { parseArgs } from "node:util";
 
-// npm run bench -- NAME [--json] [--against NAME=URL,PID …] [--frames N] [--quick] [--trace FILE] [--ops N] [--only WHAT …] [--rounds N] [--runs FILE]: one benchmark, which is the module of its name beside this file.
+// npm run bench -- NAME [--json] [--against NAME=URL,PID …] [--frames N] [--quick] [--trace FILE] [--ops N] [--only WHAT …] [--rounds N] [--runs FILE] [--count N] [--seed N]: one benchmark, which is the module of its name beside this file.
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
@@ -14,6 +14,8 @@ const { values, positionals } = parseArgs({
     only: { type: "string", multiple: true, default: [] },
     rounds: { type: "string" },
     runs: { type: "string" },
+    count: { type: "string" },
+    seed: { type: "string" },
   },
 });
 const [name = ""] = positionals;
