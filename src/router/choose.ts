@@ -77,7 +77,8 @@ export function propose(
   const { prompt, session } = q;
   const nowMs = c.clock.now();
   const promptTokens = totalTokens(c, model, q);
-  const seen = free.map((w) => snapshot(c, w, model, q, promptTokens, nowMs));
+  const held = heldBy(q.matches);
+  const seen = free.map((w) => snapshot(c, w, model, q, held.get(w.id), promptTokens, nowMs));
   const facts = {
     model,
     promptTokens,
@@ -102,7 +103,8 @@ export function propose(
 
 /** Prompt tokens that a worker would have to compute. */
 export function uncachedTokens(c: Chooser, worker: WorkerInfo, model: string, q: Question): number {
-  return snapshot(c, worker, model, q, totalTokens(c, model, q), c.clock.now()).uncachedTokens;
+  const held = heldBy(q.matches).get(worker.id);
+  return snapshot(c, worker, model, q, held, totalTokens(c, model, q), c.clock.now()).uncachedTokens;
 }
 
 /** @param tokens prompt tokens that it computes for this request; by default all that it has not cached */
@@ -161,16 +163,22 @@ function totalTokens(c: Chooser, model: string, { prompt, matches }: Question): 
   return best.tokens + (best.bytes >= prompt.length ? 1 : ratio.tokens(prompt.length - best.bytes));
 }
 
+/** By worker: looking each one up in the list takes longer than all else where there are many. */
+function heldBy(matches: readonly WorkerMatch[]): ReadonlyMap<WorkerId, WorkerMatch> {
+  const held = new Map<WorkerId, WorkerMatch>();
+  for (const m of matches) held.set(m.worker, m);
+  return held;
+}
+
 function snapshot(
   c: Chooser,
   worker: WorkerInfo,
   model: string,
-  { matches, prompt: { exactTokens } }: Question,
+  { prompt: { exactTokens } }: Question,
+  found: WorkerMatch | undefined,
   promptTokens: number,
   nowMs: number,
 ): WorkerSnapshot {
-  let found: WorkerMatch | undefined;
-  for (const m of matches) if (m.worker === worker.id) found = m;
   // A prompt's last token is always computed: no more than the rest can come from the cache.
   const limit = exactTokens === undefined ? Number.POSITIVE_INFINITY : Math.max(0, exactTokens - 1);
   return workerSnapshot({
