@@ -71,6 +71,7 @@ export async function runLeg(core: RouterCore, routed: Routed, choice: Choice, o
     dropUsage: plan.dropUsage,
     fold: plan.fold,
     convert: leg.convert,
+    mendEvents: request.kind === "responses" && worker.traits.sparseResponseEvents === true,
     stream: leg.convert === undefined ? options.stream : undefined,
     streams: seesFirst,
     clock: core.clock,

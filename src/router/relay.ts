@@ -9,10 +9,12 @@ import type { AnswerFacts } from "./answer.ts";
 import { AnswerTimer } from "./answer-timer.ts";
 import { rewriter } from "./api-errors.ts";
 import type { ContinuedStream } from "./continuation.ts";
+import { ResponsesMender } from "./convert/responses-mend.ts";
 import { ConvertedSink } from "./converted-sink.ts";
+import { FoldSink } from "./fold-sink.ts";
 import type { LegConversion } from "./leg-requests.ts";
 import { OpenedSink } from "./opened-stream.ts";
-import { FoldSink, type LegEnd, RawSink, type Sink, type SinkContext, StreamSink, WholeSink } from "./sinks.ts";
+import { type LegEnd, RawSink, type Sink, type SinkContext, StreamSink, WholeSink } from "./sinks.ts";
 
 /** How long the answer may take, in ms; 0: no limit. */
 export interface AnswerLimits {
@@ -36,6 +38,8 @@ export interface RelayPlan {
   readonly fold: boolean;
   /** The engine is asked for a chat completion in place of the client's API. */
   readonly convert: LegConversion | undefined;
+  /** The stream's events are those of Responses, and leave out what clients count on. */
+  readonly mendEvents: boolean;
   /** What the client has of a stream that may go on elsewhere. */
   readonly stream?: ContinuedStream | undefined;
   readonly clock: Clock;
@@ -109,19 +113,21 @@ export class Relay implements UpstreamHandler, Leg {
       }
       passed = { ...headers, location: local };
     }
-    const { convert, stream } = this.#plan;
+    const { convert, mendEvents, stream } = this.#plan;
     const continued = stream !== undefined && stream.legs > 1;
     if (continued && (status !== 200 || !isEvents(headers))) {
       this.onFailure({ kind: "unusable", phase: "head", message: `it does not go on with the answer (${status})` });
       return;
     }
     const rewrite = rewriter(exchange, convert);
+    const mender = mendEvents && convert === undefined ? new ResponsesMender() : undefined;
     const context: SinkContext = {
       ...this.#plan,
       res: exchange.res,
       shape: exchange.shape,
       lacks: (code, body) => (isMissing(code, body, this.#path) ? this.#path : undefined),
       ...(rewrite === undefined ? {} : { rewrite }),
+      ...(mender === undefined ? {} : { mend: (data) => mender.mend(data) }),
       opened: exchange.opened || continued,
       status,
       headers: { ...forwardResponseHeaders(passed), ...own },

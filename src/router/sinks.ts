@@ -6,7 +6,6 @@ import { type AnswerFacts, isObject, readAnswer } from "./answer.ts";
 import { apiErrorEvent } from "./api-errors.ts";
 import type { ContinuedStream } from "./continuation.ts";
 import type { ApiShape } from "./endpoints.ts";
-import { AnswerFolder } from "./fold.ts";
 
 /** How one leg of a request ended. */
 export type LegEnd =
@@ -55,6 +54,8 @@ export interface SinkContext {
   readonly stream?: ContinuedStream | undefined;
   /** The path that the engine does not have, if that is what its answer says. */
   lacks(status: number, body: Buffer): string | undefined;
+  /** An event as the client's API has it; undefined: as it came. */
+  readonly mend?: (data: Buffer) => Buffer | undefined;
   /** A whole answer as the client's API has it; undefined: as it came. */
   readonly rewrite?: (status: number, body: Buffer) => Buffer | undefined;
   /** Its length is told by nothing but the connection's end: an answer that was cut looks like a whole one. */
@@ -65,7 +66,8 @@ export interface SinkContext {
   onPart(): void;
 }
 
-const DONE = Buffer.from("[DONE]");
+/** The last event of a stream in OpenAI's form. */
+export const DONE = Buffer.from("[DONE]");
 
 /** So much of a stream without data (comments) is held back at most. */
 const HELD_BYTES = 256 * 1024;
@@ -182,7 +184,7 @@ export class StreamSink implements Sink {
         return;
       } else if (readEvent(data, this.#c) && this.#c.dropUsage) return;
     }
-    this.#out.push(raw);
+    this.#out.push((data === undefined ? undefined : this.#c.mend?.(data)) ?? raw);
     if (!this.#started) this.#held += raw.length;
   }
 
@@ -348,61 +350,11 @@ export class RawSink implements Sink {
   }
 }
 
-/** An answer that is folded from a stream may take so much of it; a million tokens with log probabilities take less. */
-const FOLD_BYTES = 256 * 1024 * 1024;
+/** An answer that no other worker would give otherwise. */
+export const unusable = (message: string): UpstreamFailure => ({ kind: "unusable", phase: "body", message });
 
-/** A stream that becomes the whole answer which the client asked for (trait `foldNonStreaming`). */
-export class FoldSink implements Sink {
-  readonly #c: SinkContext;
-  readonly #splitter = new SseSplitter();
-  readonly #folder = new AnswerFolder();
-  #bytes = 0;
-
-  constructor(c: SinkContext) {
-    this.#c = c;
-  }
-
-  data(chunk: Buffer): boolean | UpstreamFailure {
-    this.#bytes += chunk.length;
-    this.#splitter.push(chunk, ({ data }) => {
-      if (data === undefined || data.equals(DONE)) return;
-      this.#c.onFirst();
-      this.#c.onPart();
-      const parsed = parse(data);
-      readAnswer(parsed, this.#c.facts);
-      this.#folder.add(parsed);
-    });
-    if (this.#splitter.overflowed) return unusable("an event of its stream does not end");
-    if (this.#bytes > FOLD_BYTES || this.#folder.overflowed) return unusable("its answer does not end");
-    return true;
-  }
-
-  end(): LegEnd {
-    const c = this.#c;
-    const answer = c.facts.error === undefined ? this.#folder.result() : { error: c.facts.error };
-    if (answer === undefined)
-      return this.fail({ kind: "reset", phase: "body", message: "its stream ended without a finish" });
-    const status = c.facts.error === undefined ? c.status : errorStatus(c.facts.error);
-    const folded = Buffer.from(JSON.stringify(answer));
-    const body = c.rewrite?.(status, folded) ?? folded;
-    const { "transfer-encoding": _t, "cache-control": _c, ...headers } = c.headers;
-    c.res.writeHead(status, {
-      ...headers,
-      "content-type": "application/json; charset=utf-8",
-      "content-length": String(body.length),
-    });
-    c.res.end(body);
-    return { type: "complete", status };
-  }
-
-  fail(failure: UpstreamFailure): LegEnd {
-    return { type: "retry", failure };
-  }
-}
-
-const unusable = (message: string): UpstreamFailure => ({ kind: "unusable", phase: "body", message });
-
-function parse(data: Buffer): unknown {
+/** @returns undefined for what is no JSON */
+export function parse(data: Buffer): unknown {
   try {
     return JSON.parse(data.toString("utf8"));
   } catch {
@@ -411,7 +363,7 @@ function parse(data: Buffer): unknown {
 }
 
 /** The status that an error inside a stream names; 500 where it names none. */
-function errorStatus(error: unknown): number {
+export function errorStatus(error: unknown): number {
   const code = typeof error === "object" && error !== null && "code" in error ? Number(error.code) : Number.NaN;
   return Number.isInteger(code) && code >= 400 && code <= 599 ? code : 500;
 }

@@ -44,6 +44,7 @@ const SERVER_TRAITS: WorkerTraits = {
   foldNonStreaming: true,
   ignoresModelName: true,
   closesConnections: true,
+  sparseResponseEvents: true,
   lacks: allPathsBut(LLAMA_HAS),
 };
 
