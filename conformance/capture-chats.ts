@@ -34,7 +34,7 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
     chats: { open: 6, turns: 5, maxTokens: 24, salts: ["", "tenant-a", "tenant-b"], loras: ["", "", "tiny"] },
   },
   sglang: { requests: 70, concurrency: 4, blocks: 60, chats: { open: 6, turns: 4, maxTokens: 14 } },
-  "sglang-one": { requests: 120, concurrency: 1, blocks: 60, chats: { open: 6, turns: 5, maxTokens: 12 } },
+  "sglang-one": { requests: 120, concurrency: 1, blocks: 60, chats: { open: 6, turns: 5, maxTokens: 6 } },
 };
 
 const MODEL_NAME = "smol";
