@@ -7,6 +7,8 @@ import type { Log } from "../core/log.ts";
 export interface AccessParts {
   readonly access: Access;
   readonly protectMetrics: boolean;
+  /** `[auth].engine_key` */
+  engineKey(): string | undefined;
   readonly maxPromptTokens: ReadonlyMap<string, number>;
 }
 
@@ -22,6 +24,7 @@ export async function openAccessOf(
   return {
     access: await openAccess({ auth, rateLimit: router.rateLimit, cluster: cluster.name }, deps),
     protectMetrics: auth.protectMetrics,
+    engineKey: () => auth.engineKey,
     maxPromptTokens: new Map(
       models.flatMap(({ name, maxPromptTokens: limit }) => (limit === undefined ? [] : [[name, limit] as const])),
     ),

@@ -75,6 +75,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     renderers: templates,
     tls,
     ...guarded,
+    engineKey: (id) => agentOf?.apiKey(id) ?? guarded.engineKey(),
     tracer,
     clock,
     log,

@@ -25,6 +25,7 @@ export function authSettings(ctx: LoadContext, auth: Section<"auth">): AuthSetti
     enabled: auth.enabled,
     keys,
     protectMetrics: auth.protect_metrics,
+    ...(auth.engine_key === undefined ? {} : { engineKey: auth.engine_key }),
     ...(auth.api_keys_file === undefined ? {} : { apiKeysFile: auth.api_keys_file }),
     ...(oidc === undefined ? {} : { oidc }),
   };

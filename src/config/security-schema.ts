@@ -59,5 +59,9 @@ export const authSchema = z.strictObject({
     "Claim with `cgn:inference`, `cgn:admin`, `cgn:metrics`; a token without any of them may send inference requests",
   ),
   oidc_models_claim: about(z.string().min(1).default("models"), "Claim with globs of the models that it may ask"),
+  engine_key: optionalText(
+    "Key that engines ask for: sent in the place of a client's, which was checked here. Those that `cgn up` starts itself need none",
+    { secret: true },
+  ),
   protect_metrics: flag("Off loopback ask for a key with the scope `metrics` or `admin` on `/metrics` too", false),
 });

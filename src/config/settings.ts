@@ -172,6 +172,8 @@ export interface AuthSettings {
   readonly keys: readonly KeyEntry[];
   readonly oidc?: OidcSettings;
   readonly protectMetrics: boolean;
+  /** Of all engines that ask for one. */
+  readonly engineKey?: string;
 }
 
 export interface TracingSettings {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ANONYMOUS, type Subject } from "../access/subject.ts";
 import { FREE_TICKET, type Ticket } from "../access/ticket.ts";
+import type { WorkerId } from "../core/ids.ts";
 import { type RequestTarget, readTarget } from "../http/request-target.ts";
 import type { RequestTrace } from "../telemetry/tracer.ts";
 import { type ApiShape, isKnownPath, shapeOf } from "./endpoints.ts";
@@ -24,6 +25,8 @@ export interface Exchange {
   subject: Subject;
   /** What it holds of its subject's limits. */
   ticket: Ticket;
+  /** The key that an engine asks for. Set once the caller's own was checked: nobody else gets in by it. */
+  engineKey: ((worker: WorkerId) => string | undefined) | undefined;
   /** Undefined: nothing is traced. */
   trace: RequestTrace | undefined;
   /** The client went away before its answer ended. */
@@ -63,6 +66,7 @@ export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number)
     startedMs: nowMs,
     subject: ANONYMOUS,
     ticket: FREE_TICKET,
+    engineKey: undefined,
     trace: undefined,
     left: false,
     waitedMs: 0,

@@ -73,6 +73,15 @@ describe("the front door with [auth]", () => {
     expect(engine.seen.some(({ headers }) => "authorization" in headers || "x-api-key" in headers)).toBe(false);
   });
 
+  it("engines that ask for a key get their own, and only for callers that were checked", async () => {
+    const { url, engine } = await rig({}, {}, { engineKey: () => "of-the-engine" });
+    await (await chat(url, bearer(KEYS.alice))).arrayBuffer();
+    expect(engine.seen[0]?.headers.authorization).toBe("Bearer of-the-engine");
+    const open = await rig({ enabled: false }, {}, { engineKey: () => "of-the-engine" });
+    await (await chat(open.url, {})).arrayBuffer();
+    expect(open.engine.seen[0]?.headers.authorization).toBeUndefined();
+  });
+
   it.each([
     ["no key", {}],
     ["an unknown key", bearer(newApiKey())],

@@ -1,6 +1,7 @@
 import type { Access } from "../access/access.ts";
 import type { AnswerSettings } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
+import type { WorkerId } from "../core/ids.ts";
 import type { Log } from "../core/log.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { Upstreams } from "../http/upstream.ts";
@@ -35,6 +36,8 @@ export interface RouterCore {
   readonly settings: PathSettings;
   /** Keys, tokens, limits. */
   readonly access: Access;
+  /** Keys that engines ask for. */
+  readonly engineKey: ((worker: WorkerId) => string | undefined) | undefined;
   /** Longest prompt by model, where one is written. */
   readonly maxPromptTokens: ReadonlyMap<string, number>;
   readonly fleet: Fleet;

@@ -4,6 +4,7 @@ import { DEFAULT_ANSWERS } from "../config/answer-schema.ts";
 import type { RouterSettings } from "../config/settings.ts";
 import type { BookingExchange } from "../core/booking-exchange.ts";
 import type { Clock } from "../core/clock.ts";
+import type { WorkerId } from "../core/ids.ts";
 import type { Log } from "../core/log.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
@@ -55,6 +56,8 @@ export interface RouterOptions {
     Partial<Pick<RouterSettings, "answers" | "modelAnswers" | "disagg">>;
   /** Who may do what; without it everybody may ask, and nobody is limited. The caller closes it. */
   readonly access?: Access;
+  /** The key that an engine asks for: sent for callers whose own key was checked. */
+  readonly engineKey?: (worker: WorkerId) => string | undefined;
   /** Off loopback `/metrics` of the admin port asks for a key too. */
   readonly protectMetrics?: boolean;
   /** Without it nothing is traced. The caller closes it. */
@@ -257,6 +260,7 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
     settings,
     access: options.access ?? OPEN_ACCESS,
     tracer: options.tracer,
+    engineKey: options.engineKey,
     maxPromptTokens: options.maxPromptTokens ?? new Map(),
     fleet,
     knowledge: options.knowledge,
