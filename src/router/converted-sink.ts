@@ -63,6 +63,7 @@ export class ConvertedSink implements Sink {
       return;
     }
     if (!isObject(chunk)) return;
+    this.#c.onPart();
     readAnswer(chunk, facts);
     if (!this.#started) {
       this.#started = true;
