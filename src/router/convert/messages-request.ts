@@ -147,6 +147,10 @@ function imageUrl(source: Readonly<Json>, at: string): string {
   const { type, url, media_type: media, data } = source;
   if (type === "url" && typeof url === "string") return url;
   if (type === "base64" && typeof data === "string") return `data:${String(media ?? "image/jpeg")};base64,${data}`;
+  if (type === "url" || type === "base64") {
+    const member = type === "url" ? "url" : "data";
+    throw malformed(`${at}.source has no "${member}"`, `Send it as text in "${member}"`, `${at}.source`);
+  }
   throw noCounterpart(`${at}.source is of type ${JSON.stringify(type)}`, "Send images as base64 or url");
 }
 

@@ -147,6 +147,7 @@ describe("chatFromMessages()", () => {
     ["a role that there is not", { messages: [{ role: "bot", content: "x" }] }, "REQUEST_INVALID"],
     ["content that is no text", { messages: [user(7)] }, "REQUEST_INVALID"],
     ["a block that is no object", { messages: [user([null])] }, "REQUEST_INVALID"],
+    ["an image without data", { messages: [user([{ type: "image", source: { type: "base64" } }])] }, "REQUEST_INVALID"],
     ["a result of no call", { messages: [user([{ type: "tool_result" }])] }, "REQUEST_INVALID"],
     ["a tool of Anthropic's servers", { tools: [{ type: "web_search_20250305", name: "w" }] }, "NOT_SUPPORTED"],
     ["an MCP server", { mcp_servers: [{ url: "x" }] }, "NOT_SUPPORTED"],
