@@ -19,6 +19,7 @@ import { createSentMarks } from "./sent-marks.ts";
 import { createSlotSource } from "./slot-source.ts";
 import type { ResumePoint, SourcePolicy, SourceState } from "./source-state.ts";
 import type { ModelText, Vocabularies } from "./vocabularies.ts";
+import type { WorkTurns } from "./work-turns.ts";
 import { ZmqSource } from "./zmq-source.ts";
 
 /** What following a worker needs from its surroundings. */
@@ -30,6 +31,8 @@ export interface FollowDeps {
   readonly policy?: SourcePolicy;
   /** Asked once the vocabulary is there; the finding is shown in `Sources`. */
   parity(worker: WorkerInfo, text: ModelText): Promise<ParityFinding>;
+  /** The event loop's time that all sources share. */
+  readonly turns: WorkTurns;
   /** What may be kept of each worker's changes, in bytes. */
   journalBytes(): number;
   /** Something to be seen changed. */
@@ -309,6 +312,7 @@ export class FollowedWorker {
       decode,
       ...(steps === undefined ? {} : { steps }),
       clock: this.#d.clock,
+      turns: this.#d.turns,
       resume: this.#restored?.resume,
       ...(this.#d.policy === undefined ? {} : { policy: this.#d.policy }),
       apply: (batch) => this.#apply(batch, vocabulary),

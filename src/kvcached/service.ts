@@ -24,6 +24,7 @@ import { Trust, type TrustOptions } from "./trust.ts";
 import { exportTruthMetrics } from "./truth-metrics.ts";
 import { createVocabularies } from "./vocabularies.ts";
 import { WatchHub } from "./watch-hub.ts";
+import { WorkTurns } from "./work-turns.ts";
 
 export interface KvcachedOptions {
   readonly clock: Clock;
@@ -118,6 +119,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const trust = new Trust({ index: applied, clock, log, env, fetch: ask, workers, changed, startCheck });
   const deps: FollowDeps = {
     index: applied,
+    turns: new WorkTurns(options.clock),
     journalBytes: () => journalBytes(workers.size),
     clock: options.clock,
     log,

@@ -12,6 +12,7 @@ import {
   type SourceState,
 } from "./source-state.ts";
 import { stepSource } from "./source-step.ts";
+import { WorkTurns } from "./work-turns.ts";
 
 /** What a ZMQ event source needs. */
 export interface ZmqSourceOptions {
@@ -24,6 +25,8 @@ export interface ZmqSourceOptions {
   /** The same in steps, for large payloads. */
   readonly steps?: (payload: Uint8Array) => Generator<undefined, KvEventBatch>;
   readonly clock: Clock;
+  /** A full queue must not starve the router in the same process, nor many of them. Default: its own. */
+  readonly turns?: WorkTurns;
   /** What is held already is what another run held up to here. */
   readonly resume?: ResumePoint | undefined;
   readonly policy?: SourcePolicy;
@@ -45,8 +48,6 @@ const STEPPED_BYTES = 128 * 1024;
 /** Messages queued in libzmq before it drops; a drop shows as a gap and is asked for again. */
 const HIGH_WATER_MARK = 100_000;
 const TICK_MS = 500;
-/** Work done before the event loop gets its turn: a full queue must not starve the router in the same process. */
-const SLICE_MS = 5;
 
 /**
  * Follow one engine's KV events over ZMQ: a subscriber for live messages and, per replay, a dealer of its own (late replies
@@ -54,6 +55,7 @@ const SLICE_MS = 5;
  */
 export class ZmqSource {
   readonly #o: ZmqSourceOptions;
+  readonly #turns: WorkTurns;
   readonly #sub: Subscriber;
   #dealer: Dealer | undefined;
   #state: SourceState;
@@ -67,6 +69,7 @@ export class ZmqSource {
 
   constructor(options: ZmqSourceOptions) {
     this.#o = options;
+    this.#turns = options.turns ?? new WorkTurns(options.clock);
     this.#state = initialSource(options.replay !== undefined, options.clock.now(), options.resume);
     this.#pushedTs = this.#state.lastTs;
     this.#sub = new Subscriber({
@@ -127,14 +130,13 @@ export class ZmqSource {
   }
 
   async #receive(): Promise<void> {
-    const slice = this.#slice();
     try {
       for await (const frames of this.#sub) {
         const read = readLiveFrames(frames as Message[]);
         if (read.kind !== "message") this.#feed({ type: "garbage" });
         else this.#feed({ type: "live", seq: read.seq, batch: await this.#decode(read.payload) });
         await this.#working;
-        await slice();
+        if (!this.#turns.hasTime()) await this.#turns.next();
       }
     } catch (error) {
       if (!this.#closed) this.#o.malformed?.(error);
@@ -153,7 +155,6 @@ export class ZmqSource {
       linger: 0,
     });
     this.#dealer = dealer;
-    const slice = this.#slice();
     try {
       dealer.connect(endpoint);
       await dealer.send(replayRequest(from) as [Uint8Array, Uint8Array]);
@@ -167,7 +168,7 @@ export class ZmqSource {
         if (read.kind === "garbage") this.#feed({ type: "garbage" });
         else this.#feed({ type: "reply", request, seq: read.seq, batch: await this.#decode(read.payload) });
         await this.#working;
-        await slice();
+        if (!this.#turns.hasTime()) await this.#turns.next();
       }
     } catch (error) {
       // A closed socket ends the loop this way: a newer request, or the end of the source.
@@ -192,12 +193,11 @@ export class ZmqSource {
   }
 
   async #decodeInSteps(steps: Generator<undefined, KvEventBatch>): Promise<KvEventBatch | undefined> {
-    const slice = this.#slice();
     try {
       for (;;) {
         const step = steps.next();
         if (step.done) return step.value;
-        await slice();
+        if (!this.#turns.hasTime()) await this.#turns.next();
         if (this.#closed) return undefined;
       }
     } catch (error) {
@@ -232,16 +232,16 @@ export class ZmqSource {
 
   /** Apply what waits: a slice at once, the rest in slices with the event loop's turn between them. Undefined: all is done. */
   #applyWork(): Promise<void> | undefined {
-    const until = this.#o.clock.now() + SLICE_MS;
     for (let at = 0; !this.#closed; ) {
       const work = this.#work[at];
       if (work === undefined) break;
+      if (!this.#turns.hasTime()) {
+        this.#work.splice(0, at);
+        return this.#applyLater();
+      }
       const piece = work.pieces.next();
       if (piece.done) at++;
       else this.#o.apply(piece.value, work.seq);
-      if (this.#o.clock.now() < until) continue;
-      this.#work.splice(0, at);
-      return this.#applyLater();
     }
     this.#work = [];
     return undefined;
@@ -252,23 +252,9 @@ export class ZmqSource {
   }
 
   async #applyLater(): Promise<void> {
-    await new Promise<void>((resolve) => setImmediate(resolve));
+    await this.#turns.next();
     this.#working = undefined;
     this.#working = this.#applyWork();
     await this.#working;
-  }
-
-  /** A function to await after each message: gives the event loop its turn after every `SLICE_MS` of work. */
-  #slice(): () => Promise<void> | undefined {
-    let since = this.#o.clock.now();
-    return () => {
-      if (this.#o.clock.now() - since < SLICE_MS) return undefined;
-      return new Promise((resolve) => {
-        setImmediate(() => {
-          since = this.#o.clock.now();
-          resolve();
-        });
-      });
-    };
   }
 }
