@@ -42,6 +42,9 @@ class Twins {
   /** Names given lately. */
   #names: bigint[] = [];
   #chains: Uint8Array[] = [];
+  /** Texts of long chains without parent, of which others are beginnings. */
+  #documents: (readonly string[])[] = [];
+  #longest = 12;
   #tiers: readonly Tier[] = TIERS;
   /** Chance of one in so many that a removal takes a known name from a tree's middle, or a store repeats one. */
   #mischief = 10;
@@ -60,6 +63,8 @@ class Twins {
     this.#texts = random.below(2) === 0 ? ["a", "a", "b", "ab", "aa", ""] : [...long, "a", "b"];
     this.#names = [0n];
     this.#chains = [];
+    this.#documents = [];
+    this.#longest = random.below(3) === 0 ? 150 : 12;
     this.#tiers = random.below(2) === 0 ? ["device"] : TIERS;
     this.#mischief = 2 + random.below(40);
   }
@@ -99,10 +104,21 @@ class Twins {
     return this.#names[this.#names.length - 1 - this.#random.below(lately)]!;
   }
 
+  #chain(isWhole: boolean): readonly string[] {
+    const random = this.#random;
+    const fresh = () =>
+      Array.from({ length: random.below(isWhole ? this.#longest : 12) }, () => random.of(this.#texts));
+    if (!isWhole || this.#longest <= 12) return fresh();
+    if (this.#documents.length < 5) this.#documents.push(fresh());
+    const document = random.of(this.#documents);
+    const texts = document.slice(0, random.below(document.length + 1));
+    return random.below(3) > 0 ? texts : [...texts, ...fresh()];
+  }
+
   #store(worker: number): void {
     const random = this.#random;
     const parent = random.below(3) > 0 ? this.#name() : undefined;
-    const texts = Array.from({ length: random.below(12) }, () => random.of(this.#texts));
+    const texts = this.#chain(parent === undefined);
     let before = parent ?? 1n;
     const names = texts.map((text) => {
       const odd = random.below(4 * this.#mischief);

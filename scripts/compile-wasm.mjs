@@ -1,8 +1,9 @@
 // Compiles the prefix index's core, src/kvindex/wasm (AssemblyScript), to a module that holds the WebAssembly as text:
 // pure TypeScript, which every bundler and test runner takes. The set-up runs it when a source has changed.
-import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import asc from "assemblyscript/asc";
+import binaryen from "assemblyscript/binaryen";
 import { ROOT } from "./node.mjs";
 
 const OUT = join(ROOT, "src", "kvindex", "gen", "core-wasm.ts");
@@ -26,11 +27,12 @@ if (error !== null || binary === undefined) {
   process.stderr.write(`Cannot compile src/kvindex/wasm: ${error?.message}\n${stderr}`);
   process.exit(1);
 }
-const text = Buffer.from(binary).toString("base64");
+const bridge = binaryen.parseText(readFileSync(join(ROOT, "src", "kvindex", "wasm", "bridge.wat"), "utf8"));
+const [core, copier] = [binary, bridge.emitBinary()].map((bytes) => Buffer.from(bytes).toString("base64"));
 mkdirSync(dirname(OUT), { recursive: true });
 const beside = `${OUT}.${process.pid}`;
 writeFileSync(
   beside,
-  `/** Made from src/kvindex/wasm by \`npm run generate\`. */\nexport const CORE_WASM =\n  "${text}";\n`,
+  `// Made from src/kvindex/wasm by \`npm run generate\`.\nexport const CORE_WASM =\n  "${core}";\nexport const BRIDGE_WASM =\n  "${copier}";\n`,
 );
 renameSync(beside, OUT);

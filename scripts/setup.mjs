@@ -26,7 +26,7 @@ function protoFiles(dir = join(ROOT, "proto")) {
 function wasmSources() {
   const dir = join(ROOT, "src", "kvindex", "wasm");
   return readdirSync(dir)
-    .filter((name) => name.endsWith(".ts"))
+    .filter((name) => name.endsWith(".ts") || name.endsWith(".wat"))
     .sort()
     .map((name) => join(dir, name));
 }

@@ -1,16 +1,19 @@
 import type { BlockName } from "../core/kv-event.ts";
+import type { Bridge } from "./bridge.ts";
 import { AREA, type Core } from "./core.ts";
 import type { BlockNames } from "./prefix-index.ts";
 
 /** Puts the arguments of calls where the core reads them. What has grown large stays: the next call finds room. */
 export class CoreArguments {
   readonly #core: Core;
+  readonly #bridge: Bridge;
   /** Address and room of each area that is written here, as last seen. */
   readonly #at = new Float64Array(8);
   readonly #room = new Float64Array(8);
 
   constructor(core: Core) {
     this.#core = core;
+    this.#bridge = core.bridge();
   }
 
   #area(id: number, bytes: number): number {
@@ -30,12 +33,15 @@ export class CoreArguments {
 
   /** Names, with a parent's in front. False when there is no memory. */
   putNames(names: BlockNames, parent: BlockName | undefined): boolean {
-    const at = this.#area(AREA.names, 8 * (names.length + 1)) / 8;
+    const bytes = 8 * (names.length + 1);
+    const at = this.#area(AREA.names, bytes);
     if (at === 0) return false;
-    const to = this.#core.names;
-    if (parent !== undefined) to[at] = parent;
-    if (names instanceof BigUint64Array) to.set(names, at + 1);
-    else for (let i = 0; i < names.length; i++) to[at + 1 + i] = names[i]!;
+    this.#bridge.room(bytes);
+    const to = this.#bridge.longs;
+    if (parent !== undefined) to[0] = parent;
+    if (names instanceof BigUint64Array) to.set(names, 1);
+    else for (let i = 0; i < names.length; i++) to[1 + i] = names[i]!;
+    this.#bridge.send(at, bytes);
     return true;
   }
 
@@ -43,7 +49,9 @@ export class CoreArguments {
   putBytes(bytes: Uint8Array): boolean {
     const at = this.#area(AREA.bytes, bytes.length);
     if (at === 0 && bytes.length > 0) return false;
-    this.#core.bytes.set(bytes, at);
+    this.#bridge.room(bytes.length);
+    this.#bridge.bytes.set(bytes);
+    this.#bridge.send(at, bytes.length);
     return true;
   }
 
@@ -51,7 +59,9 @@ export class CoreArguments {
   putEnds(ends: Uint32Array, count: number): boolean {
     const at = this.#area(AREA.ends, 4 * count);
     if (at === 0 && count > 0) return false;
-    this.#core.words.set(count === ends.length ? ends : ends.subarray(0, count), at / 4);
+    this.#bridge.room(4 * count);
+    this.#bridge.words.set(count === ends.length ? ends : ends.subarray(0, count));
+    this.#bridge.send(at, 4 * count);
     return true;
   }
 
@@ -59,7 +69,9 @@ export class CoreArguments {
   putHashes(hashes: BigUint64Array): boolean {
     const at = this.#core.room(AREA.hashes, 8 * hashes.length);
     if (at === 0 && hashes.length > 0) return false;
-    this.#core.names.set(hashes, at / 8);
+    this.#bridge.room(8 * hashes.length);
+    this.#bridge.longs.set(hashes);
+    this.#bridge.send(at, 8 * hashes.length);
     return true;
   }
 }

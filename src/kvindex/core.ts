@@ -1,3 +1,4 @@
+import { Bridge } from "./bridge.ts";
 import { CORE_WASM } from "./gen/core-wasm.ts";
 
 /** A worker's record in the core: an address; 0 is none. */
@@ -86,6 +87,11 @@ export class Core {
     const instance = new WebAssembly.Instance(module(), { env: { memory: this.#memory } });
     this.calls = instance.exports as unknown as CoreExports;
     this.calls.open(seed);
+  }
+
+  /** A new way into its memory. */
+  bridge(): Bridge {
+    return new Bridge(this.#memory);
   }
 
   /** Let the views below have at least the first `end` bytes of the memory, which may have grown. */

@@ -37,9 +37,10 @@ export const SWEPT_DEAD: u32 = 25;
 export const MATCH_ENDS: u32 = 26;
 export const CHUNK_ROOTS: u32 = 27;
 export const LAID: u32 = 28;
+export const SOUGHT: u32 = 29;
 
 /** By area: address and bytes. */
-const areas: u32 = <u32>memory.data(8 * 29, 16);
+const areas: u32 = <u32>memory.data(8 * 30, 16);
 
 /** Address of an area; 0 before it has room. */
 export function area(id: u32): u32 {

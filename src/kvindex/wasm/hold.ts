@@ -14,23 +14,21 @@ import {
 } from "./layout";
 import { addSpare, hasSpares, useSpare } from "./spares";
 import {
+  BATCH,
   eraseFound,
   find,
+  findSought,
   insertByPlace,
   insertNotFound,
   isFlagged,
-  keepTouched,
+  seek,
   setFlag,
   setFound,
-  touch,
 } from "./table";
 import { isDead, runOf } from "./tree";
 import { laneOf } from "./workers";
 
 /** Holding: blocks that are placed are held under their names, by lanes. */
-
-/** Names whose cache lines are fetched at once. */
-const BATCH: u32 = 128;
 
 /** Names that stood for another place before: [place and tiers, flag]. They are released once the chain stands. */
 let moved: u32 = 0;
@@ -95,9 +93,10 @@ function holdStretch(worker: u32, tier: u32, place: u32, first: u32, count: u32,
   const heldTo: u32 = cover === 0 ? 0 : blocks + UNIT * load<u16>(cover, COVER_TO);
   if (!holdBlocks(lane, place, count, stamp)) return 0;
   for (let i: u32 = 0; i < count; i++) {
-    if (i % BATCH === 0) touchNames(worker, first + i, min(BATCH, count - i));
+    if (i % BATCH === 0) seek(worker, area(NAMES) + 8 * (first + i + 1), min(BATCH, count - i));
     const at = place + UNIT * i;
-    const known = setName(worker, nameAt(first + i), at, tier, counted);
+    const before = findSought(worker, i % BATCH, nameAt(first + i));
+    const known = setName(worker, nameAt(first + i), before, at, tier, counted);
     if (known === ALREADY) continue;
     const isHeld = at >= heldFrom && at < heldTo;
     if (known === NEW && (!isHeld || addSpare(lane, at))) continue;
@@ -112,21 +111,14 @@ function holdStretch(worker: u32, tier: u32, place: u32, first: u32, count: u32,
   return count;
 }
 
-function touchNames(worker: u32, first: u32, count: u32): void {
-  let sum: u32 = 0;
-  for (let i: u32 = 0; i < count; i++) sum += touch(worker, nameAt(first + i));
-  keepTouched(sum);
-}
-
 const NEW: u32 = 0;
 const ALREADY: u32 = 1;
 const NO_MEMORY: u32 = 2;
 
-/** Let a name lead to a place in one more tier. */
-function setName(worker: u32, name: u64, at: u32, tier: u32, counted: bool): u32 {
+/** Let the name that was just looked for, and led to `before`, lead to a place in one more tier. */
+function setName(worker: u32, name: u64, before: u32, at: u32, tier: u32, counted: bool): u32 {
   const bit: u32 = 1 << (TIER_SHIFT + tier);
   const value = <u32>(at / UNIT) | bit;
-  const before = find(worker, name);
   const places = load<u32>(worker, WORKER_PLACES);
   if (before === 0) {
     if (!insertNotFound(worker, name, value)) return NO_MEMORY;

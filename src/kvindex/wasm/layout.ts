@@ -14,6 +14,9 @@
  * that count and those that do not apart. Holes do not exist: a run is split where one would be. Blocks from `limit` on are
  * held, but hidden by a correction. A run's covers lie in one array, the one used last in front.
  *
+ * A **digest** (1 unit) is of DIGEST_BLOCKS blocks of a run, as a prompt that has them has them: the hash of all their bytes, or of
+ * all their hashes (FLAG_HASHED), and where the last of them ends, in bytes from the run's start. Matches make them, for the next ones.
+ *
  * A **length** (1 unit) says how many of a run's children begin with a block of that many bytes: what lengths of the prompt
  * must be hashed to find the child.
  *
@@ -43,15 +46,21 @@ export const RUN_COVERS: u32 = 32;
 export const RUN_COVER_COUNT: u32 = 36;
 export const RUN_COVER_ROOM: u32 = 40;
 export const RUN_FLAGS: u32 = 44;
+/** How many digests it has, 16 bits: of its first blocks, DIGEST_BLOCKS each. */
+export const RUN_DIGEST_COUNT: u32 = 46;
 /** Its index in the list of runs. */
 export const RUN_INDEX: u32 = 48;
 /** Number of a root's key. */
 export const RUN_ROOT: u32 = 52;
+export const RUN_DIGESTS: u32 = 56;
+export const RUN_DIGEST_ROOM: u32 = 60;
 export const RUN_UNITS: u32 = 4;
 
 /** A dead run was evicted: it is no longer in the tree, and waits until no name leads to it. */
 export const FLAG_ROOT: u32 = 1;
 export const FLAG_DEAD: u32 = 2;
+/** Its digests are of hashes. */
+export const FLAG_HASHED: u32 = 4;
 
 export const COVER_LANE: u32 = 0;
 export const COVER_FROM: u32 = 4;
@@ -61,6 +70,10 @@ export const COVER_LIMIT: u32 = 8;
 export const COVER_SAVED: u32 = 10;
 /** Index clock when it was last stored to, below 2^31. */
 export const COVER_STAMP: u32 = 12;
+
+export const DIGEST_HASH: u32 = 0;
+export const DIGEST_END: u32 = 8;
+export const DIGEST_BLOCKS: u32 = 32;
 
 /** No correction hides anything. Above every length of a run. */
 export const NO_LIMIT: u32 = 0xffff;

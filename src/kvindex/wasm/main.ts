@@ -10,7 +10,7 @@ import { removeNames } from "./remove";
 import { beginSave, endSave, savedRoots, saveStep } from "./save";
 import { openSpares } from "./spares";
 import { hashBlocks, placeChain } from "./store";
-import { find, isFlagged, tableSize } from "./table";
+import { find, isFlagged, openSeek, tableSize } from "./table";
 import { isDead, newRoot, openTree, rootRun, runCount, runOf, trim } from "./tree";
 import { dropWorker, emptyWorker, newWorker } from "./workers";
 
@@ -45,7 +45,7 @@ export {
 export function open(seed: u32): bool {
   seedHash(seed);
   seedTables(seed);
-  return openTree() && openSpares();
+  return openTree() && openSpares() && openSeek();
 }
 
 /** The parent is not known: nothing was placed. */
@@ -121,11 +121,17 @@ export function markBlocks(worker: u32, count: u32, counted: bool, stamp: u32): 
 
 /** Match `length` bytes of BYTES; answers are in ANSWERS. */
 export function matchPrompt(root: u32, length: u32, stamp: u32): u32 {
-  return matchBytes(rootRun(root), length, stamp);
+  const before = usedBytes();
+  const found = matchBytes(rootRun(root), length, stamp);
+  allowance -= usedBytes() - before;
+  return found;
 }
 
 export function matchHashed(root: u32, count: u32, stamp: u32): u32 {
-  return matchHashes(rootRun(root), count, stamp);
+  const before = usedBytes();
+  const found = matchHashes(rootRun(root), count, stamp);
+  allowance -= usedBytes() - before;
+  return found;
 }
 
 export function hide(root: u32, length: u32, worker: u32, keep: u32, since: u32, stamp: u32): bool {

@@ -14,10 +14,9 @@ import {
   STEPS,
   TIERS_SEEN,
 } from "./areas";
+import { compare, endOf, isHashed, limit, setPrompt } from "./compare";
 import { hashBytes } from "./hash";
 import {
-  BLOCK_BYTES,
-  BLOCK_HASH,
   COVER_FROM,
   COVER_LANE,
   COVER_LIMIT,
@@ -28,13 +27,15 @@ import {
   RUN_BLOCKS,
   RUN_COVER_COUNT,
   RUN_COVERS,
+  RUN_DIGESTS,
   RUN_LENGTH,
   RUN_LENGTHS,
   RUN_TOUCHED,
   TIERS,
   UNIT,
 } from "./layout";
-import { findChild, runOf, split } from "./tree";
+import { keepTouched } from "./table";
+import { maybeChild, runOf, split } from "./tree";
 import { indexCount, usedTiers } from "./workers";
 
 /**
@@ -58,10 +59,6 @@ let depthOfStack: u32 = 0;
 let foundCount: u32 = 0;
 let stepCount: u32 = 0;
 let visit: u32 = 0;
-/** Whether the prompt is HASHES, and else BYTES. */
-let isHashed: bool = false;
-/** Bytes (blocks, when hashed) that may be matched: the last token is always computed anew. */
-let limit: u32 = 0;
 let keepsSteps: bool = false;
 
 function setAt(set: u32): u32 {
@@ -93,12 +90,11 @@ function walk(root: u32, only: i32, stamp: u32): void {
   while (depthOfStack > 0) {
     const top = area(STACK) + UNIT * --depthOfStack;
     const run: u32 = load<u32>(top);
-    store<u32>(run, stamp, RUN_TOUCHED);
-    visitRun(run, load<u32>(top, 4), load<u32>(top, 8), load<u32>(top, 12));
+    visitRun(run, load<u32>(top, 4), load<u32>(top, 8), load<u32>(top, 12), stamp);
   }
 }
 
-/** Push those children of a run whose first block is the prompt's next. */
+/** Push those children of a run whose first block may be the prompt's next. */
 function pushChildren(run: u32, at: u32, depth: u32, set: u32): void {
   for (let node: u32 = load<u32>(run, RUN_LENGTHS); node !== 0; node = load<u32>(node, LENGTH_NEXT)) {
     const bytes = load<u32>(node, LENGTH_BYTES);
@@ -110,7 +106,7 @@ function pushChildren(run: u32, at: u32, depth: u32, set: u32): void {
       if (bytes > limit - at) continue;
       hash = hashBytes(area(BYTES) + at, bytes);
     }
-    const child = findChild(run, hash, bytes);
+    const child = maybeChild(run, hash, bytes);
     if (child === 0 || !grow(STACK, UNIT * (depthOfStack + 1))) continue;
     const top = area(STACK) + UNIT * depthOfStack++;
     store<u32>(top, child);
@@ -120,66 +116,27 @@ function pushChildren(run: u32, at: u32, depth: u32, set: u32): void {
   }
 }
 
-/** How many blocks of a run the prompt has, the first of which it does; MATCH_ENDS gets where each ends, when it is bytes. */
-function compare(run: u32, at: u32, depth: u32): u32 {
-  const blocks: u32 = load<u32>(run, RUN_BLOCKS);
+function visitRun(run: u32, at: u32, depth: u32, set: u32, stamp: u32): void {
   const length = load<u32>(run, RUN_LENGTH);
-  return isHashed ? compareHashes(blocks, min(length, limit - depth), depth) : compareBytes(blocks, length, at);
-}
-
-function compareHashes(blocks: u32, length: u32, depth: u32): u32 {
-  const hashes = area(HASHES) + 8 * depth;
-  let i: u32 = 1;
-  for (; i + 4 <= length; i += 4) {
-    const block = blocks + UNIT * i;
-    const hash = hashes + 8 * i;
-    const differs =
-      (load<u64>(block) ^ load<u64>(hash)) |
-      (load<u64>(block, 16) ^ load<u64>(hash, 8)) |
-      (load<u64>(block, 32) ^ load<u64>(hash, 16)) |
-      (load<u64>(block, 48) ^ load<u64>(hash, 24));
-    if (differs !== 0) break;
-  }
-  while (i < length && load<u64>(blocks + UNIT * i, BLOCK_HASH) === load<u64>(hashes + 8 * i)) i++;
-  return i;
-}
-
-function compareBytes(blocks: u32, length: u32, at: u32): u32 {
-  const prompt = area(BYTES);
-  const ends = area(MATCH_ENDS);
-  let end = at + load<u32>(blocks, BLOCK_BYTES);
-  store<u32>(ends, end);
-  for (let i: u32 = 1; i < length; i++) {
-    const block = blocks + UNIT * i;
-    const bytes = load<u32>(block, BLOCK_BYTES);
-    if (bytes > limit - end || hashBytes(prompt + end, bytes) !== load<u64>(block, BLOCK_HASH)) return i;
-    end += bytes;
-    store<u32>(ends + 4 * i, end);
-  }
-  return length;
-}
-
-/** Where the first `blocks` blocks of the run that is looked at end in the prompt. */
-function endOf(blocks: u32): u32 {
-  return isHashed ? 0 : load<u32>(area(MATCH_ENDS) + 4 * blocks - 4);
-}
-
-function visitRun(run: u32, at: u32, depth: u32, set: u32): void {
-  const length = load<u32>(run, RUN_LENGTH);
+  keepTouched(load<u32>(load<u32>(run, RUN_COVERS)) + load<u32>(load<u32>(run, RUN_DIGESTS)));
   if (!isHashed && !ensure(MATCH_ENDS, 4 * length)) return;
   // With nothing else pending, two sets take turns.
   const next = depthOfStack === 0 ? (set === 1 ? <u32>2 : <u32>1) : setCount++;
   if (!ensureSets(next + 1)) return;
   const same = compare(run, at, depth);
+  if (same === 0) return;
+  store<u32>(run, stamp, RUN_TOUCHED);
   memory.fill(setAt(next), 0, 4 * setWords);
   const tiers = usedTiers();
   const some =
-    (tiers & (tiers - 1)) === 0 ? lookOnce(run, depth, same, set, next) : lookByTier(run, depth, same, set, next);
-  if (some) pushChildren(run, endOf(length), depth + length, next);
+    (tiers & (tiers - 1)) === 0
+      ? lookOnce(run, at, depth, same, set, next)
+      : lookByTier(run, at, depth, same, set, next);
+  if (some) pushChildren(run, endOf(run, at, length), depth + length, next);
 }
 
 /** Look at a run's covers where all blocks are in one tier. True when a worker holds all of the run. */
-function lookOnce(run: u32, depth: u32, same: u32, set: u32, next: u32): bool {
+function lookOnce(run: u32, at: u32, depth: u32, same: u32, set: u32, next: u32): bool {
   const length = load<u32>(run, RUN_LENGTH);
   const infos = area(LANE_INFO);
   const active = setAt(set);
@@ -198,7 +155,7 @@ function lookOnce(run: u32, depth: u32, same: u32, set: u32, next: u32): bool {
     const held = min(min<u32>(load<u16>(cover, COVER_TO), load<u16>(cover, COVER_LIMIT)), same);
     if (held === 0) continue;
     const tier = (info >> 1) & 3;
-    consider(index, depth + held, held, tier);
+    consider(index, depth + held, endOf(run, at, held), tier);
     if (keepsSteps) addStep(run, held, depth);
     if (held < length) continue;
     some = true;
@@ -212,7 +169,7 @@ function lookOnce(run: u32, depth: u32, same: u32, set: u32, next: u32): bool {
  * The same where a worker may have several lanes: the fastest tiers are tried first, and with each slower one allowed the
  * chain may reach farther.
  */
-function lookByTier(run: u32, depth: u32, same: u32, set: u32, next: u32): bool {
+function lookByTier(run: u32, at: u32, depth: u32, same: u32, set: u32, next: u32): bool {
   const covers: u32 = load<u32>(run, RUN_COVERS);
   const end = covers + UNIT * load<u32>(run, RUN_COVER_COUNT);
   visit++;
@@ -231,7 +188,7 @@ function lookByTier(run: u32, depth: u32, same: u32, set: u32, next: u32): bool 
     if (load<u32>(best, BEST_VISIT) !== visit || held === 0) continue;
     store<u32>(best, 0, BEST_HELD); // told once
     const tier = max<u32>(load<u32>(best, BEST_HELD_TIER), load<u8>(seenAt(set) + index));
-    consider(index, depth + held, held, tier);
+    consider(index, depth + held, endOf(run, at, held), tier);
     if (keepsSteps) addStep(run, held, depth);
     if (held < length) continue;
     some = true;
@@ -267,10 +224,9 @@ function reachFarther(covers: u32, end: u32, tier: u32, same: u32, set: u32): bo
 }
 
 /** Keep the better of two chains: more blocks, then more bytes, then the faster tier. */
-function consider(index: u32, blocks: u32, held: u32, tier: u32): void {
+function consider(index: u32, blocks: u32, bytes: u32, tier: u32): void {
   const best = area(BEST) + BEST_SIZE * index;
   const had = load<u32>(best, BEST_BLOCKS);
-  const bytes = endOf(held);
   if (had === 0) store<u32>(area(FOUND) + 4 * foundCount++, index);
   if (blocks < had) return;
   if (blocks === had) {
@@ -308,16 +264,14 @@ function answer(): u32 {
 /** Match `length` bytes in BYTES below a root; how many answers there are. */
 export function matchBytes(root: u32, length: u32, stamp: u32): u32 {
   if (length === 0) return 0;
-  isHashed = false;
-  limit = length - 1;
+  setPrompt(false, length - 1);
   walk(root, -1, stamp);
   return answer();
 }
 
 /** Match `count` blocks in HASHES below a root; the answers know no bytes. */
 export function matchHashes(root: u32, count: u32, stamp: u32): u32 {
-  isHashed = true;
-  limit = count;
+  setPrompt(true, count);
   walk(root, -1, stamp);
   return answer();
 }
@@ -325,8 +279,7 @@ export function matchHashes(root: u32, count: u32, stamp: u32): u32 {
 /** Hide what a worker holds beyond its first `keep` blocks of a prompt, unless it was stored after `since`. True when something was. */
 export function hidePath(root: u32, length: u32, index: u32, keep: u32, since: u32, stamp: u32): bool {
   if (length === 0) return false;
-  isHashed = false;
-  limit = length - 1;
+  setPrompt(false, length - 1);
   keepsSteps = true;
   walk(root, index, stamp);
   keepsSteps = false;

@@ -1,12 +1,10 @@
-import { CHAIN, ensure, setWord, word } from "./areas";
+import { area, CHAIN, ensure, NAMES, setWord, word } from "./areas";
 import { forgetCounts, nameAt, release } from "./hold";
 import { BLOCK_RUN, PLACE_MASK, TIER_SHIFT, UNIT } from "./layout";
-import { eraseFound, find, isFlagged, keepTouched, setFound, touch } from "./table";
+import { BATCH, eraseFound, findSought, isFlagged, keepTouched, seek, setFound } from "./table";
 import { runOf } from "./tree";
 
 /** Removing: names are looked up many at once, and neighbours that go together are let go of in one step. */
-
-const BATCH: u32 = 64;
 
 /** Blocks that go next: `count` from unit `first` on, in these tiers. */
 let first: u32 = 0;
@@ -41,10 +39,10 @@ function add(worker: u32, value: u32, flag: u32): void {
 /** Delete names [from, from + n) from `asked` tiers; what goes is put to CHAIN as [place and tiers, flag]. Returns how many. */
 function eraseNames(worker: u32, from: u32, n: u32, asked: u32): u32 {
   let sum: u32 = 0;
-  for (let i: u32 = 0; i < n; i++) sum += touch(worker, nameAt(from + i));
+  seek(worker, area(NAMES) + 8 * (from + 1), n);
   let found: u32 = 0;
   for (let i: u32 = 0; i < n; i++) {
-    const value = find(worker, nameAt(from + i));
+    const value = findSought(worker, i, nameAt(from + i));
     const gone = value & (asked << TIER_SHIFT);
     if (value === 0 || gone === 0) continue;
     const flag: u32 = isFlagged() ? 1 : 0;

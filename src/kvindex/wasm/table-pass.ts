@@ -1,9 +1,26 @@
-import { after, BUCKET, bits, buckets, hashAt, hashKey, home, META, partOf, SLOTS, VALUES } from "./buckets";
+import {
+  after,
+  BUCKET,
+  bits,
+  entryOf,
+  FLAGS,
+  hashAt,
+  hashKey,
+  home,
+  logOf,
+  META,
+  partOf,
+  passShift,
+  SLOTS,
+  spanOf,
+  VALUES,
+} from "./buckets";
 import { PLACE_MASK } from "./layout";
 import { erase } from "./table";
 
 // Passing over all entries: part by part, by a cursor over the hash's high word. Parts may be halved between two steps.
 
+/** What the directory has of the part. */
 let passed: u32 = 0;
 let passedTable: u32 = 0;
 let passedBucket: u32 = 0;
@@ -12,14 +29,14 @@ let passedSlot: u32 = 0;
 /** Begin with the part at a cursor. */
 export function enterPart(table: u32, cursor: u32): void {
   passedTable = table;
-  passed = partOf(table, (<u64>cursor) << 32);
-  passedBucket = passed;
+  passed = entryOf(table, (<u64>cursor) << 32);
+  passedBucket = partOf(passed);
   passedSlot = 0xffffffff;
 }
 
 /** Go to the part's next entry; false at its end. Entries may be erased by `erasePassed()` only. */
 export function nextEntry(): bool {
-  const end = passed + BUCKET * buckets(passed);
+  const end = partOf(passed) + spanOf(passed);
   while (passedBucket < end) {
     passedSlot++;
     const rest = passedSlot < SLOTS ? (load<u32>(passedBucket, META) & 31) >> passedSlot : 0;
@@ -42,16 +59,16 @@ export function passedValue(): u32 {
 }
 
 export function isPassedFlagged(): bool {
-  return ((load<u32>(passedBucket, META) >> (16 + passedSlot)) & 1) !== 0;
+  return ((load<u32>(passedBucket, META) >> (FLAGS + passedSlot)) & 1) !== 0;
 }
 
 export function erasePassed(): void {
-  erase(passedTable, passed, hashAt(passed, passedBucket, passedSlot), passedBucket, passedSlot);
+  erase(passedTable, passed, hashAt(partOf(passed), passedBucket, passedSlot), passedBucket, passedSlot);
 }
 
 /** The cursor of the next part, 0 at the end. */
 export function nextCursor(cursor: u32): u32 {
-  const ofBits = bits(passed);
+  const ofBits = bits(partOf(passed));
   if (ofBits === 0) return 0;
   const range: u32 = 1 << (32 - ofBits);
   return (cursor & ~(range - 1)) + range;
@@ -60,18 +77,20 @@ export function nextCursor(cursor: u32): u32 {
 // Entries of one place, in a table BY_PLACE.
 
 let wanted: u32 = 0;
+let wantedHash: u64 = 0;
 let left: u32 = 0;
 let passedHome: u32 = 0;
 
 export function enterPlace(table: u32, spot: u32): void {
   const h = hashKey(spot);
   wanted = spot;
+  wantedHash = h;
   passedTable = table;
-  passed = partOf(table, h);
+  passed = entryOf(table, h);
   passedHome = home(passed, h);
   passedBucket = passedHome;
   passedSlot = 0xffffffff;
-  left = buckets(passed);
+  left = 1 << logOf(passed);
 }
 
 /** Go to the place's next entry; false when there is none. */
@@ -81,7 +100,7 @@ export function nextOfPlace(): bool {
     while (++passedSlot < SLOTS) {
       if (((meta >> passedSlot) & 1) !== 0 && (passedValue() & PLACE_MASK) === wanted) return true;
     }
-    if ((meta & 0xff00) === 0) return false;
+    if (((meta >> passShift(wantedHash)) & 3) === 0) return false;
     passedBucket = after(passed, passedBucket, passedHome);
     passedSlot = 0xffffffff;
     left--;

@@ -1,5 +1,6 @@
 import { FREE_ROOTS, FRONTS, grow, ROOTS, RUNS, setWord, word } from "./areas";
 import { BY_KEY } from "./buckets";
+import { cutDigests, freeDigests, moveDigests } from "./digests";
 import { alloc, allocZeroed, free, isInUse } from "./heap";
 import { joinWithChild } from "./join";
 import {
@@ -12,9 +13,6 @@ import {
   COVER_TO,
   FLAG_DEAD,
   FLAG_ROOT,
-  LENGTH_BYTES,
-  LENGTH_COUNT,
-  LENGTH_NEXT,
   NO_LIMIT,
   RUN_BLOCKS,
   RUN_CHILD,
@@ -33,6 +31,7 @@ import {
   RUN_UNITS,
   UNIT,
 } from "./layout";
+import { countLength, newLength, uncountLength } from "./lengths";
 import { eraseFound, find, insert, openTable, setFound } from "./table";
 import { isLive } from "./workers";
 
@@ -129,6 +128,7 @@ function unlist(run: u32): void {
 
 function freeRecord(run: u32): void {
   unlist(run);
+  freeDigests(run);
   free(load<u32>(run, RUN_COVERS), load<u32>(run, RUN_COVER_ROOM));
   free(run, RUN_UNITS);
 }
@@ -170,6 +170,17 @@ export function findChild(run: u32, hash: u64, bytes: u32): u32 {
   return child !== 0 && isChild(child, run, hash, bytes) ? child : 0;
 }
 
+/**
+ * The child of `run` that may have a first block of this hash and length, the only one that may; 0 when there is none. For those
+ * who look at its blocks anyway: this does not wait for them.
+ */
+export function maybeChild(run: u32, hash: u64, bytes: u32): u32 {
+  const likely: u32 = load<u32>(run, RUN_CHILD);
+  if (likely !== 0 && load<u32>(run, RUN_CHILDREN) === 1) return likely;
+  const child: u32 = find(children, childKey(run, hash, bytes));
+  return child !== 0 && load<u32>(child, RUN_PARENT) === run ? child : 0;
+}
+
 /** Make `child` (its first block written) a child of its parent. False, and nothing done, when there is no memory. */
 export function attach(child: u32): bool {
   const parent: u32 = load<u32>(child, RUN_PARENT);
@@ -184,38 +195,6 @@ export function attach(child: u32): bool {
   store<u32>(parent, child, RUN_CHILD);
   if ((load<u32>(parent, RUN_FLAGS) & FLAG_ROOT) === 0) giveBackRoom(parent);
   return true;
-}
-
-function countLength(run: u32, bytes: u32): bool {
-  for (let at: u32 = load<u32>(run, RUN_LENGTHS); at !== 0; at = load<u32>(at, LENGTH_NEXT)) {
-    if (load<u32>(at, LENGTH_BYTES) !== bytes) continue;
-    store<u32>(at, load<u32>(at, LENGTH_COUNT) + 1, LENGTH_COUNT);
-    return true;
-  }
-  const at = newLength(bytes, load<u32>(run, RUN_LENGTHS));
-  if (at !== 0) store<u32>(run, at, RUN_LENGTHS);
-  return at !== 0;
-}
-
-function newLength(bytes: u32, following: u32): u32 {
-  const at = alloc(1);
-  if (at === 0) return 0;
-  store<u32>(at, bytes, LENGTH_BYTES);
-  store<u32>(at, 1, LENGTH_COUNT);
-  store<u32>(at, following, LENGTH_NEXT);
-  store<u32>(at, 0, 12);
-  return at;
-}
-
-function uncountLength(run: u32, bytes: u32): void {
-  let link: u32 = run + RUN_LENGTHS;
-  while (load<u32>(load<u32>(link), LENGTH_BYTES) !== bytes) link = load<u32>(link) + LENGTH_NEXT;
-  const at: u32 = load<u32>(link);
-  const count = load<u32>(at, LENGTH_COUNT) - 1;
-  store<u32>(at, count, LENGTH_COUNT);
-  if (count > 0) return;
-  store<u32>(link, load<u32>(at, LENGTH_NEXT));
-  free(at, 1);
 }
 
 function detach(child: u32): void {
@@ -256,6 +235,8 @@ export function split(run: u32, at: u32): u32 {
   if (load<u32>(parent, RUN_CHILD) === run) store<u32>(parent, front, RUN_CHILD);
   for (let place = blocks; place < cut; place += UNIT) store<u32>(place, front, BLOCK_RUN);
   store<u32>(run, cut, RUN_BLOCKS);
+  moveDigests(run, front);
+  cutDigests(front);
   store<u32>(run, load<u32>(run, RUN_LENGTH) - at, RUN_LENGTH);
   store<u32>(run, load<u32>(run, RUN_ROOM) - at, RUN_ROOM);
   store<u32>(run, front, RUN_PARENT);
@@ -280,6 +261,8 @@ export function bequeath(run: u32, child: u32, length: u32): void {
   uncountLength(run, load<u32>(cut, BLOCK_BYTES));
   for (let place = blocks; place < cut; place += UNIT) store<u32>(place, child, BLOCK_RUN);
   store<u32>(child, blocks, RUN_BLOCKS);
+  freeDigests(child);
+  moveDigests(run, child);
   store<u32>(child, load<u32>(child, RUN_LENGTH) + length, RUN_LENGTH);
   store<u32>(child, load<u32>(child, RUN_ROOM) + length, RUN_ROOM);
   store<u32>(child, parent, RUN_PARENT);
@@ -355,6 +338,7 @@ export function trim(run: u32): void {
     for (let cover = covers; cover < end; cover += UNIT) length = max<u32>(length, load<u16>(cover, COVER_TO));
     if (length > 0) {
       store<u32>(run, length, RUN_LENGTH);
+      cutDigests(run);
       if (load<u32>(run, RUN_ROOM) - length >= MAX_IDLE_ROOM) giveBackRoom(run);
       return;
     }
@@ -372,6 +356,7 @@ export function kill(run: u32): void {
   const parent: u32 = load<u32>(run, RUN_PARENT);
   detach(run);
   unlist(run);
+  freeDigests(run);
   free(load<u32>(run, RUN_COVERS), load<u32>(run, RUN_COVER_ROOM));
   store<u32>(run, 0, RUN_COVER_COUNT);
   store<u32>(run, 0, RUN_COVER_ROOM);
