@@ -107,26 +107,30 @@ export async function startLlama(places: Places, template: string, flags: readon
 }
 
 interface Slot {
-  readonly id_task?: number;
+  readonly params?: { readonly top_k?: number };
   readonly is_processing?: boolean;
   readonly prompt?: string;
 }
 
-/** Sends a request and ends it as soon as the server's only slot tells its prompt: nothing need be computed to the end. */
+/**
+ * Sends a request and ends it as soon as the server's only slot tells its prompt: nothing need be computed to the end. A request
+ * is known by its `top_k`, which both APIs hand on.
+ */
 class SlotReader {
   readonly #url: string;
-  #last: number | undefined;
+  #mark = 1_000;
 
   constructor(url: string) {
     this.#url = url;
   }
 
-  async promptOf(path: string, body: unknown): Promise<EngineAnswer> {
+  async promptOf(path: string, body: object): Promise<EngineAnswer> {
+    const mark = ++this.#mark;
     for (let tries = 0; tries < 2_000 && (await this.#slot()).is_processing === true; tries++) await pause();
     const abort = new AbortController();
     let refused: string | undefined;
     let done = false;
-    const reply = post(path, body, abort.signal).then(
+    const reply = post(path, { ...body, top_k: mark }, abort.signal).then(
       ({ status, json }) => {
         done = true;
         if (status !== 200) refused = said(status, json);
@@ -137,8 +141,7 @@ class SlotReader {
       if (refused !== undefined) return { refused };
       const wasDone = done;
       const slot = await this.#slot();
-      if (slot.id_task !== undefined && slot.id_task !== this.#last && slot.prompt !== undefined) {
-        this.#last = slot.id_task;
+      if (slot.params?.top_k === mark && slot.prompt !== undefined) {
         abort.abort();
         await reply;
         return { text: slot.prompt };

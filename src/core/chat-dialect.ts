@@ -19,10 +19,10 @@ export interface TemplateFacts {
 export interface ChatDialect {
   /**
    * How contents reach a template. `text`: joined to one text, for every template. `parts`: as a list of parts, for every
-   * template. `wrapped`: as a list for templates that walk over parts, plain texts too; those of tools stay texts. Default:
+   * template. `given`: as they come, for every template. `wrapped`: as a list for templates that walk over parts, plain texts too; those of tools stay texts. Default:
    * lists stay lists for templates that walk over parts, and texts stay texts.
    */
-  readonly contents?: "text" | "parts" | "wrapped";
+  readonly contents?: "text" | "parts" | "given" | "wrapped";
   /** Tool calls' `arguments` stay the JSON text that they are on the wire. */
   readonly textArguments?: boolean;
   /**

@@ -55,7 +55,7 @@ function prepareContent(
   const list = parts.value.map((text) => ({ type: "text", text }));
   if (form === "parts" && contents === "parts") return { value: list.length > 0 ? list : [{ type: "text", text: "" }] };
   const wrapped = contents === "wrapped" && role !== "tool";
-  if (form === "parts" && (wrapped || (contents === undefined && Array.isArray(content)))) return { value: list };
+  if (form === "parts" && (wrapped || (contents !== "wrapped" && Array.isArray(content)))) return { value: list };
   // vLLM drops empty texts where it joins them, and keeps them where it hands on parts.
   const texts = contents === "wrapped" && form === "text" ? parts.value.filter((text) => text !== "") : parts.value;
   return { value: texts.join(join) };

@@ -90,9 +90,13 @@ function isTextPart(part: unknown): part is { readonly type: "text"; readonly te
   );
 }
 
+/** Nothing in it is spelled otherwise in JSON. */
+const PLAIN_ID = /^[\w.:-]*$/;
+
 const TEXT_MEMBERS = new Set(["reasoning_content", "reasoning", "tool_call_id", "name"]);
 
 function otherOf(member: string, value: unknown, texts: string[]): string | undefined {
+  if (member === "tool_call_id" && !(typeof value === "string" && PLAIN_ID.test(value))) return undefined;
   if (TEXT_MEMBERS.has(member)) return typeof value === "string" ? `${member}:${textOf(value, texts)}` : undefined;
   if (member !== "tool_calls" || !Array.isArray(value)) return undefined;
   let key = "calls[";
@@ -109,7 +113,7 @@ function callOf(call: Json, texts: string[]): string | undefined {
   for (const member in call) {
     const value = call[member];
     if (member === "id") {
-      if (typeof value !== "string") return undefined;
+      if (typeof value !== "string" || !PLAIN_ID.test(value)) return undefined;
       key += `id${textOf(value, texts)}`;
     } else if (member === "type" && value === "function") key += "f";
     else if (member === "function" && isJsonObject(value)) {
@@ -134,16 +138,21 @@ function functionOf(called: Json, texts: string[]): string | undefined {
   return `${key}}`;
 }
 
+/** `id` names a tool call: templates may want nine letters of it. */
+export type TextKind = "text" | "id" | "arguments";
+
 /** The same request with other texts: `next` gives one for each text of the shape, in its order. */
-export function withTexts(request: ChatRequest, next: (what: "text" | "arguments") => string): ChatRequest {
-  const text = (value: unknown): unknown => (typeof value === "string" && value !== "" ? next("text") : value);
+export function withTexts(request: ChatRequest, next: (what: TextKind) => string): ChatRequest {
+  const text = (value: unknown, kind: TextKind = "text"): unknown =>
+    typeof value === "string" && value !== "" ? next(kind) : value;
   const fill = (message: Json): Json => {
     const made: Record<string, unknown> = {};
     for (const member in message) {
       const value = message[member];
       if (member === "content" && Array.isArray(value))
         made[member] = value.map((part: Json) => ({ ...part, text: text(part["text"]) }));
-      else if (member === "content" || TEXT_MEMBERS.has(member)) made[member] = text(value);
+      else if (member === "content" || TEXT_MEMBERS.has(member))
+        made[member] = text(value, member === "tool_call_id" ? "id" : "text");
       else if (member === "tool_calls") made[member] = (value as readonly Json[]).map(fillCall);
       else made[member] = value;
     }
@@ -153,7 +162,7 @@ export function withTexts(request: ChatRequest, next: (what: "text" | "arguments
     const made: Record<string, unknown> = {};
     for (const member in call) {
       const value = call[member];
-      if (member === "id") made[member] = text(value);
+      if (member === "id") made[member] = text(value, "id");
       else if (member === "function") made[member] = fillFunction(value as Json);
       else made[member] = value;
     }

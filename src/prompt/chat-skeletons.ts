@@ -8,6 +8,7 @@ import {
 } from "./chat-template.ts";
 import { fill, fits, probe, type Skeleton } from "./skeleton.ts";
 import { strftime } from "./strftime.ts";
+import { watchTexts } from "./watched-texts.ts";
 
 /** What is known of a shape: how often it came, then its skeleton; `none` once it was found to have none. */
 type Known = "seen" | "none" | Proved;
@@ -29,9 +30,6 @@ const PROOFS = 2;
 /** … and one in so many ever after: a template that looks into contents is found out, and the skeleton dropped. */
 const RECHECK = 1024;
 
-/** Words of templates that are in any text, and never a test on contents. */
-const COMMON = new Set(["role", "content", "system", "user", "assistant", "tool", "name", "text", "type", "function"]);
-
 const encoder = new TextEncoder();
 
 /** A renderer that mostly does without the template. */
@@ -51,7 +49,8 @@ export interface FastChatRenderer extends ChatRenderer {
 export function createFastChatRenderer(options: ChatRendererOptions): FastChatRenderer {
   const { normalize, template, now, ...rest } = options;
   const exact = createChatRenderer(options);
-  if (/raise_exception\(.*content/.test(template)) return { render: exact.render, quick: () => undefined };
+  // Outside of the quoted words.
+  if (/raise_exception\([^'")]*content/.test(template)) return { render: exact.render, quick: () => undefined };
   let dates = new Map<string, string>();
   // Skeletons are of the text before it is normalised: normalising does not go piece by piece.
   const plain = createChatRenderer({
@@ -59,7 +58,7 @@ export function createFastChatRenderer(options: ChatRendererOptions): FastChatRe
     template,
     ...(now === undefined ? {} : { now, onDate: (format, text) => void dates.set(format, text) }),
   });
-  const watched = literalsOf(template, options.dialect?.watched ?? []);
+  const watched = watchTexts(template, options.dialect?.watched ?? []);
   const shapes = new Map<string, Known>();
   const bytesOf = (skeleton: Skeleton, texts: readonly string[]): Uint8Array => {
     const text = fill(skeleton, texts);
@@ -77,7 +76,7 @@ export function createFastChatRenderer(options: ChatRendererOptions): FastChatRe
     if (known === undefined) shapes.set(shape.key, "seen");
     else if (known === "seen" || (known !== "none" && !sameDates(known.dates, now))) {
       dates = new Map();
-      const skeleton = probe(plain, request);
+      const skeleton = probe(plain, request, options.dialect?.asciiBlanks === true);
       shapes.set(shape.key, skeleton === undefined ? "none" : { skeleton, dates, proofs: 0, unchecked: 0 });
     } else shapes.set(shape.key, known);
     const [oldest] = shapes.keys();
@@ -124,16 +123,4 @@ function sameDates(dates: ReadonlyMap<string, string>, now: (() => Date) | undef
   const date = now();
   for (const [format, text] of dates) if (strftime(date, format) !== text) return false;
   return true;
-}
-
-/** Finds the texts that a template names: one in a content may change what the template does. */
-function literalsOf(template: string, more: readonly string[]): RegExp {
-  const found = new Set<string>(more);
-  for (const [, single, double] of template.matchAll(/'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"/g)) {
-    const text = (single ?? double ?? "").replaceAll("\\n", "\n").replaceAll("\\t", "\t").trim();
-    if (text.length > 1 && !COMMON.has(text)) found.add(text);
-  }
-  // One expression: ten times faster on long contents than a search for each text.
-  const escaped = [...found].map((text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"));
-  return new RegExp(escaped.length === 0 ? "(?!)" : escaped.join("|"));
 }

@@ -53,7 +53,12 @@ const MAX_COMPILED = 64;
 export function createChatRenderer(options: ChatRendererOptions): ChatRenderer {
   const template = compile(options.template);
   const contents = options.dialect?.contents;
-  const form = contents === "text" || contents === "parts" ? contents : contentForm(options.template);
+  const form =
+    contents === "text"
+      ? contents
+      : contents === "parts" || contents === "given"
+        ? "parts"
+        : contentForm(options.template);
   const facts = templateFacts(options, template);
   return { render: (request) => renderRequest(options, template, form, facts, request) };
 }

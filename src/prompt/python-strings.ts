@@ -71,7 +71,7 @@ export function isPythonBlank(letter: string): boolean {
 }
 
 /** C's `isspace()` in the C locale. */
-const isAsciiBlank = (letter: string): boolean => letter === " " || (letter >= "\t" && letter <= "\r");
+export const isAsciiBlank = (letter: string): boolean => letter === " " || (letter >= "\t" && letter <= "\r");
 
 /** The functions that rewritten templates call. */
 export function stripFunctions(asciiBlanks: boolean): Readonly<Record<string, unknown>> {

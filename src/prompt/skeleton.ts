@@ -1,14 +1,20 @@
 import type { ChatRequest } from "../core/chat-request.ts";
-import { withTexts } from "./chat-shape.ts";
+import { type TextKind, withTexts } from "./chat-shape.ts";
 import type { ChatRenderer, RenderedPrompt } from "./chat-template.ts";
 import { pythonJson } from "./python-json.ts";
-import { isPythonBlank } from "./python-strings.ts";
+import { isAsciiBlank, isPythonBlank } from "./python-strings.ts";
+import type { TextWatch } from "./watched-texts.ts";
+
+/** What happens to white space at an end of a text. `some` of it goes: only texts without may be put in. */
+type Edge = "kept" | "trimmed" | "some";
 
 /** What a template puts around the texts of chats of one shape. */
 export interface Skeleton {
   readonly first: string;
   /** In the order of the prompt, which need not be the request's; a text may come twice, or not at all. */
   readonly slots: readonly Slot[];
+  /** White space that is trimmed. */
+  readonly isBlank: (letter: string) => boolean;
 }
 
 interface Slot {
@@ -16,30 +22,34 @@ interface Slot {
   readonly text: number;
   /** As it is; as the inside of a JSON text (`tojson`); or parsed, and written as Python writes JSON. */
   readonly how: "as is" | "escaped" | "as JSON";
-  /** The template takes white space away there: only texts without may be put in. */
-  readonly trimsStart: boolean;
-  readonly trimsEnd: boolean;
+  readonly start: Edge;
+  readonly end: Edge;
   /** The template's own text behind it. */
   readonly after: string;
 }
 
 /** May these texts be put into the skeleton? */
-export function fits({ slots }: Skeleton, texts: readonly string[], watched: RegExp): boolean {
-  for (const text of texts) if (watched.test(text)) return false;
-  for (const { text, trimsStart, trimsEnd } of slots) {
-    if (trimsStart && isBlank(texts[text]![0]!)) return false;
-    if (trimsEnd && isBlank(texts[text]!.at(-1)!)) return false;
+export function fits({ slots, isBlank }: Skeleton, texts: readonly string[], watched: TextWatch): boolean {
+  for (const text of texts) if (watched(text)) return false;
+  for (const { text, start, end } of slots) {
+    const value = texts[text]!;
+    if (start === "some" && isAnyBlank(value[0]!)) return false;
+    if (end === "some" && isAnyBlank(value.at(-1)!)) return false;
+    // Nothing would be left: templates ask whether there is a text.
+    if ((start === "trimmed" || end === "trimmed") && trimmed(value, "trimmed", "trimmed", isBlank) === "")
+      return false;
   }
   return true;
 }
 
 /** White space for Python or for JavaScript. */
-const isBlank = (letter: string): boolean => /\s/.test(letter) || isPythonBlank(letter);
+const isAnyBlank = (letter: string): boolean => /\s/.test(letter) || isPythonBlank(letter);
 
-export function fill({ first, slots }: Skeleton, texts: readonly string[]): string {
+export function fill({ first, slots, isBlank }: Skeleton, texts: readonly string[]): string {
   let out = first;
-  for (const { text, how, after } of slots) {
-    const value = texts[text]!;
+  for (const { text, how, start, end, after } of slots) {
+    const given = texts[text]!;
+    const value = start === "trimmed" || end === "trimmed" ? trimmed(given, start, end, isBlank) : given;
     if (how === "as is") out += value + after;
     else if (how === "escaped") out += JSON.stringify(value).slice(1, -1) + after;
     else out += pythonJson(JSON.parse(value)) + after;
@@ -47,32 +57,53 @@ export function fill({ first, slots }: Skeleton, texts: readonly string[]): stri
   return out;
 }
 
+function trimmed(text: string, start: Edge, end: Edge, isBlank: (letter: string) => boolean): string {
+  let [from, to] = [0, text.length];
+  if (start === "trimmed") while (from < to && isBlank(text[from]!)) from++;
+  if (end === "trimmed") while (to > from && isBlank(text[to - 1]!)) to--;
+  return text.slice(from, to);
+}
+
 const OPEN = "\u{e000}";
 const CLOSE = "\u{e001}";
 /**
- * What stands around marks: white space that shows what is trimmed. `strip('\n')` leaves a part of it, which counts as
- * trimmed too.
+ * What stands around marks: white space that shows what is trimmed. Next to the mark is a letter that templates do not write
+ * themselves; behind it a line end, which `strip('\n')` takes, and nothing else of it.
  */
-const EDGE = "\n \n";
+const EDGE: Edges = { left: "\n \t\u2003", right: "\u2003\t \n" };
+const ASCII_EDGE: Edges = { left: "\n \t\v", right: "\v\t \n" };
+const NO_EDGE: Edges = { left: "", right: "" };
+
+interface Edges {
+  readonly left: string;
+  readonly right: string;
+}
 
 /**
  * A mark that no template writes itself; each text has its own. It holds what filters change: letters of both cases,
  * markup, quotes, a backslash, runs of spaces, line ends.
  */
 const core = (i: number): string => `${OPEN}${i}aZ é<&>"'\\  .,;:#{}[]()\n\t\n${CLOSE}`;
+/** Nine letters. */
+const idMark = (i: number): string => OPEN + String(i).padStart(7, "0") + CLOSE;
 const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 /** Take the skeleton of a shape from the template: undefined where texts are not put in whole. */
-export function probe(plain: ChatRenderer, request: ChatRequest): Skeleton | undefined {
-  return probeWith(plain, request, EDGE) ?? probeWith(plain, request, "");
+export function probe(plain: ChatRenderer, request: ChatRequest, asciiBlanks: boolean): Skeleton | undefined {
+  const isBlank = asciiBlanks ? isAsciiBlank : isPythonBlank;
+  const edged = probeWith(plain, request, asciiBlanks ? ASCII_EDGE : EDGE) ?? probeWith(plain, request, NO_EDGE);
+  return edged === undefined ? undefined : { ...edged, isBlank };
 }
 
+type Cut = Omit<Skeleton, "isBlank">;
+
 /** Without edges for templates that refuse texts with white space; then all must be without. */
-function probeWith(plain: ChatRenderer, request: ChatRequest, edge: string): Skeleton | undefined {
-  const kinds: ("text" | "arguments")[] = [];
+function probeWith(plain: ChatRenderer, request: ChatRequest, edge: Edges): Cut | undefined {
+  const kinds: TextKind[] = [];
   const marked = withTexts(request, (what) => {
     const i = kinds.push(what) - 1;
-    return what === "text" ? edge + core(i) + edge : JSON.stringify({ [core(i)]: "" });
+    if (what === "arguments") return JSON.stringify({ [core(i)]: "" });
+    return what === "id" ? idMark(i) : edge.left + core(i) + edge.right;
   });
   let rendered: RenderedPrompt;
   try {
@@ -85,13 +116,12 @@ function probeWith(plain: ChatRenderer, request: ChatRequest, edge: string): Ske
   return cut(new TextDecoder("utf-8", { ignoreBOM: true }).decode(rendered.bytes), kinds, edge);
 }
 
-function cut(rendered: string, kinds: readonly ("text" | "arguments")[], edge: string): Skeleton | undefined {
+function cut(rendered: string, kinds: readonly TextKind[], edge: Edges): Cut | undefined {
   const found: { readonly slot: Omit<Slot, "after">; readonly start: number; readonly end: number }[] = [];
   for (let at = rendered.indexOf(OPEN); at >= 0; at = rendered.indexOf(OPEN, found.at(-1)?.end ?? 0)) {
     const i = Number.parseInt(rendered.slice(at + 1, at + 8), 10);
     const kind = kinds[i];
-    const one =
-      kind === undefined ? undefined : kind === "text" ? textAt(rendered, at, i, edge) : argumentsAt(rendered, at, i);
+    const one = kind === undefined ? undefined : markAt(rendered, at, i, kind, edge);
     if (one === undefined || one.start < (found.at(-1)?.end ?? 0)) return undefined;
     found.push(one);
   }
@@ -100,18 +130,30 @@ function cut(rendered: string, kinds: readonly ("text" | "arguments")[], edge: s
   return { first: narrow(rendered.slice(0, found[0]?.start)), slots };
 }
 
-function textAt(rendered: string, at: number, i: number, edge: string): Found | undefined {
+function markAt(rendered: string, at: number, i: number, kind: TextKind, edge: Edges): Found | undefined {
+  if (kind === "arguments") return argumentsAt(rendered, at, i);
+  if (kind === "text") return textAt(rendered, at, i, edge);
+  const mark = idMark(i);
+  if (!rendered.startsWith(mark, at)) return undefined;
+  return { slot: { text: i, how: "escaped", start: "kept", end: "kept" }, start: at, end: at + mark.length };
+}
+
+function textAt(rendered: string, at: number, i: number, edge: Edges): Found | undefined {
   for (const how of ["as is", "escaped"] as const) {
     const spell = how === "as is" ? (text: string) => text : escaped;
     if (!rendered.startsWith(spell(core(i)), at)) continue;
     const after = at + spell(core(i)).length;
-    const left = edge === "" ? 0 : common(spell(edge), rendered.slice(0, at), true);
-    const right = edge === "" ? 0 : common(spell(edge), rendered.slice(after, after + spell(edge).length), false);
-    const [trimsStart, trimsEnd] = [
-      left < spell(edge).length || edge === "",
-      right < spell(edge).length || edge === "",
-    ];
-    return { slot: { text: i, how, trimsStart, trimsEnd }, start: at - left, end: after + right };
+    const left = common(spell(edge.left), rendered.slice(0, at), true);
+    const right = common(spell(edge.right), rendered.slice(after, after + spell(edge.right).length), false);
+    const edgeOf = (length: number, whole: string): Edge => {
+      if (whole === "") return "some";
+      return length === 0 ? "trimmed" : length < spell(whole).length ? "some" : "kept";
+    };
+    return {
+      slot: { text: i, how, start: edgeOf(left, edge.left), end: edgeOf(right, edge.right) },
+      start: at - left,
+      end: after + right,
+    };
   }
   return undefined;
 }
@@ -135,7 +177,7 @@ function argumentsAt(rendered: string, at: number, i: number): Found | undefined
   ] as const) {
     const start = at - spelled.indexOf(OPEN);
     if (start >= 0 && rendered.startsWith(spelled, start)) {
-      return { slot: { text: i, how, trimsStart: false, trimsEnd: false }, start, end: start + spelled.length };
+      return { slot: { text: i, how, start: "kept", end: "kept" }, start, end: start + spelled.length };
     }
   }
   return undefined;

@@ -60,10 +60,11 @@ function parseTemplate(body: string): ToldTemplate | undefined {
   const bos = textOf(props["bos_token"]);
   const eos = textOf(props["eos_token"]);
   const caps = fieldsOf(props["chat_template_caps"]);
-  const typed = caps["supports_typed_content"] === true && caps["supports_string_content"] !== true;
+  const typed = caps["supports_typed_content"] === true;
+  const contents = !typed ? "text" : caps["supports_string_content"] === true ? "given" : "parts";
   const chat = {
     ...llamaChat(caps),
-    ...(caps["supports_typed_content"] === undefined ? {} : ({ contents: typed ? "parts" : "text" } as const)),
+    ...(caps["supports_typed_content"] === undefined ? {} : ({ contents } as const)),
     ...(caps["supports_object_arguments"] === false ? { textArguments: true } : {}),
   };
   return { template, chat, ...(bos === undefined ? {} : { bos }), ...(eos === undefined ? {} : { eos }) };
