@@ -21,12 +21,19 @@ export interface RouterBookings {
   readonly workers: readonly WorkerBookings[];
   /** Workers that are not named have nothing of its. */
   readonly whole: boolean;
+  /** It is not there any more. */
+  readonly gone?: boolean;
 }
 
 /** How routers tell each other what they have in flight. Without the other end nothing is known, and each goes on by its own book. */
 export interface BookingExchange {
-  /** Resolves when it was told, or could not be. Never rejects. */
-  tell(workers: readonly WorkerBookings[], whole: boolean): Promise<void>;
+  /**
+   * Resolves when it was told, or could not be. Never rejects.
+   * @param endsTurn the turn that `takeTurn()` gave is over
+   */
+  tell(workers: readonly WorkerBookings[], whole: boolean, endsTurn?: boolean): Promise<void>;
+  /** Resolves when no other router chooses, with all that they have now; undefined when that cannot be had soon. Never rejects. */
+  takeTurn(): Promise<readonly RouterBookings[] | undefined>;
   /** Until `close()`; what was heard is void when the connection ends (`undefined`). */
   listen(hear: (news: readonly RouterBookings[] | undefined) => void): void;
   close(): void;

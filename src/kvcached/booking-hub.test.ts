@@ -77,6 +77,52 @@ describe("BookingHub", () => {
     hub.close();
   });
 
+  it("lets one router choose at a time, in the order in which they ask, each with what the one before booked", async () => {
+    const hub = new BookingHub(handClock());
+    const { signal } = new AbortController();
+    const order: string[] = [];
+    const turn = async (router: string) => {
+      const others = await hub.takeTurn(router, signal);
+      order.push(router);
+      return others;
+    };
+    expect(await turn("a")).toEqual([]);
+    const left = new AbortController();
+    const [b, gone, c] = [turn("b"), hub.takeTurn("x", left.signal), turn("c")];
+    left.abort();
+    expect(await gone).toEqual([]);
+    hub.tell({ router: "c", workers: [book("w", 5)], whole: false }, true);
+    expect(order).toEqual(["a"]);
+    hub.tell({ router: "a", workers: [book("w", 1)], whole: false }, true);
+    expect((await b).map(({ router }) => router)).toEqual(["c", "a"]);
+    hub.tell({ router: "b", workers: [book("v", 1)], whole: false }, true);
+    expect((await c).map(({ router }) => router)).toEqual(["a", "b"]);
+    expect(order).toEqual(["a", "b", "c"]);
+    hub.close();
+  });
+
+  it("ends a turn by itself after 20 ms, so that a router that hangs holds nobody up", async () => {
+    const clock = handClock();
+    const hub = new BookingHub(clock);
+    const { signal } = new AbortController();
+    await hub.takeTurn("hangs", signal);
+    const next = hub.takeTurn("b", signal);
+    clock.pass(20);
+    expect(await next).toEqual([]);
+    // Late: it has no turn any more, and ends nobody else's.
+    const third = hub.takeTurn("c", signal);
+    hub.tell({ router: "hangs", workers: [], whole: true }, true);
+    let isGiven = false;
+    void third.then(() => {
+      isGiven = true;
+    });
+    await Promise.resolve();
+    expect(isGiven).toBe(false);
+    hub.tell({ router: "b", workers: [], whole: true }, true);
+    await third;
+    hub.close();
+  });
+
   it("says that a router is gone that was silent for 3 s, and keeps one that tells", async () => {
     const clock = handClock();
     const hub = new BookingHub(clock);
@@ -91,7 +137,7 @@ describe("BookingHub", () => {
     await kept;
     const news = watcher.next();
     clock.pass(2000);
-    expect(await news).toEqual([{ router: "b", workers: [], whole: true }]);
+    expect(await news).toEqual([{ router: "b", workers: [], whole: true, gone: true }]);
     hub.close();
   });
 });

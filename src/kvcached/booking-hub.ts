@@ -5,16 +5,24 @@ import type { WorkerId } from "../core/ids.ts";
 /** Routers tell their whole book each second; one that is silent for so long is gone. */
 const SILENT_MS = 3_000;
 const LOOK_MS = 1_000;
+/** A turn that its router does not end ends itself after so long. */
+const TURN_MS = 20;
 
 interface RouterState {
   heardAt: number;
   readonly workers: Map<WorkerId, WorkerBookings>;
 }
 
+interface Behind {
+  readonly whole: boolean;
+  readonly gone: boolean;
+  readonly workers: Map<WorkerId, WorkerBookings>;
+}
+
 interface Watcher {
   readonly router: string;
   /** What it has not taken yet, by router and worker: only the last word of each counts. */
-  readonly behind: Map<string, { whole: boolean; readonly workers: Map<WorkerId, WorkerBookings> }>;
+  readonly behind: Map<string, Behind>;
   wake: () => void;
 }
 
@@ -24,12 +32,15 @@ export class BookingHub {
   readonly #routers = new Map<string, RouterState>();
   readonly #watchers = new Set<Watcher>();
   #cancel: (() => void) | undefined;
+  /** Who may choose now, and what ends its turn when it does not say. */
+  #turn: { readonly router: string; readonly cancel: () => void } | undefined;
+  readonly #turns: { readonly router: string; readonly begin: () => void }[] = [];
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  tell(news: RouterBookings): void {
+  tell(news: RouterBookings, endsTurn = false): void {
     const { router, workers, whole } = news;
     let state = this.#routers.get(router);
     if (state === undefined) this.#routers.set(router, (state = { heardAt: 0, workers: new Map() }));
@@ -38,12 +49,50 @@ export class BookingHub {
     for (const each of workers) state.workers.set(each.worker, each);
     this.#pass(news);
     this.#look();
+    if (endsTurn && this.#turn?.router === router) this.#endTurn();
+  }
+
+  /** In the order in which they ask. */
+  takeTurn(router: string, signal: AbortSignal): Promise<readonly RouterBookings[]> {
+    return new Promise((resolve) => {
+      const begin = (): void => {
+        signal.removeEventListener("abort", leave);
+        this.#turn = { router, cancel: this.#clock.after(TURN_MS, () => this.#endTurn()) };
+        resolve(this.#othersOf(router));
+      };
+      const turn = { router, begin };
+      const leave = (): void => {
+        const at = this.#turns.indexOf(turn);
+        if (at >= 0) this.#turns.splice(at, 1);
+        resolve([]);
+      };
+      signal.addEventListener("abort", leave);
+      this.#turns.push(turn);
+      if (this.#turn === undefined) this.#nextTurn();
+    });
+  }
+
+  #endTurn(): void {
+    this.#turn?.cancel();
+    this.#turn = undefined;
+    this.#nextTurn();
+  }
+
+  #nextTurn(): void {
+    this.#turns.shift()?.begin();
+  }
+
+  #othersOf(router: string): RouterBookings[] {
+    return [...this.#routers]
+      .filter(([name]) => name !== router)
+      .map(([name, { workers }]) => ({ router: name, workers: [...workers.values()], whole: true }));
   }
 
   async *watchOthers(router: string, signal: AbortSignal): AsyncGenerator<readonly RouterBookings[]> {
     const watcher: Watcher = { router, behind: new Map(), wake: () => {} };
-    for (const [name, { workers }] of this.#routers) {
-      if (name !== router) watcher.behind.set(name, { whole: true, workers: new Map(workers) });
+    for (const each of this.#othersOf(router)) {
+      const workers = new Map(each.workers.map((book) => [book.worker, book]));
+      watcher.behind.set(each.router, { whole: true, gone: false, workers });
     }
     this.#watchers.add(watcher);
     const ended = (): void => watcher.wake();
@@ -57,10 +106,11 @@ export class BookingHub {
           });
           continue;
         }
-        const news = [...watcher.behind].map(([name, { whole, workers }]) => ({
+        const news = [...watcher.behind].map(([name, { whole, gone, workers }]) => ({
           router: name,
           whole,
           workers: [...workers.values()],
+          ...(gone ? { gone } : {}),
         }));
         watcher.behind.clear();
         yield news;
@@ -72,15 +122,16 @@ export class BookingHub {
   }
 
   close(): void {
+    this.#turn?.cancel();
     this.#cancel?.();
     this.#cancel = undefined;
   }
 
-  #pass({ router, workers, whole }: RouterBookings): void {
+  #pass({ router, workers, whole, gone = false }: RouterBookings): void {
     for (const watcher of this.#watchers) {
       if (watcher.router === router) continue;
       let behind = watcher.behind.get(router);
-      if (behind === undefined || whole) watcher.behind.set(router, (behind = { whole, workers: new Map() }));
+      if (behind === undefined || whole) watcher.behind.set(router, (behind = { whole, gone, workers: new Map() }));
       for (const each of workers) behind.workers.set(each.worker, each);
       watcher.wake();
     }
@@ -95,7 +146,7 @@ export class BookingHub {
       for (const [router, { heardAt }] of this.#routers) {
         if (now - heardAt < SILENT_MS) continue;
         this.#routers.delete(router);
-        this.#pass({ router, workers: [], whole: true });
+        this.#pass({ router, workers: [], whole: true, gone: true });
       }
       this.#look();
     });

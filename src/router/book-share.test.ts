@@ -1,23 +1,30 @@
 import { describe, expect, it } from "vitest";
-import type { BookingExchange, WorkerBookings } from "../core/booking-exchange.ts";
+import type { BookingExchange, RouterBookings, WorkerBookings } from "../core/booking-exchange.ts";
 import { workerId } from "../core/ids.ts";
 import { Booking, LoadBook } from "../routing/load.ts";
+import { bookingsOf } from "../routing/other-books.ts";
 import { BookShare } from "./book-share.ts";
 import { handClock } from "./testing/hand-clock.ts";
 
 function rig() {
   const clock = handClock();
   const loads = new LoadBook();
-  const told: { readonly workers: readonly WorkerBookings[]; readonly whole: boolean }[] = [];
+  const told: { readonly workers: readonly WorkerBookings[]; readonly whole: boolean; readonly endsTurn: boolean }[] =
+    [];
+  const turns: ((news: readonly RouterBookings[] | undefined) => void)[] = [];
+  let hear: (news: readonly RouterBookings[] | undefined) => void = () => {};
   let arrive: (() => void)[] = [];
   let closed = false;
   const exchange: BookingExchange = {
-    tell: (workers, whole) =>
+    takeTurn: () => new Promise((resolve) => turns.push(resolve)),
+    tell: (workers, whole, endsTurn = false) =>
       new Promise((resolve) => {
-        told.push({ workers, whole });
+        told.push({ workers, whole, endsTurn });
         arrive.push(resolve);
       }),
-    listen() {},
+    listen(listener) {
+      hear = listener;
+    },
     close() {
       closed = true;
     },
@@ -29,7 +36,12 @@ function rig() {
     arrive = [];
     await new Promise((resolve) => setImmediate(resolve));
   };
-  return { clock, told, share, book, settle, isClosed: () => closed };
+  const other = (inFlight: number): RouterBookings => {
+    const load = new LoadBook().of(workerId("a"));
+    for (let i = 0; i < inFlight; i++) new Booking(load, 10, clock);
+    return { router: "other", workers: [bookingsOf(workerId("a"), load, 0)], whole: true };
+  };
+  return { clock, told, turns, share, book, settle, other, hear: () => hear, isClosed: () => closed };
 }
 
 describe("BookShare", () => {
@@ -51,6 +63,33 @@ describe("BookShare", () => {
       ["a", 27],
       ["b", 25],
     ]);
+  });
+
+  it("turn() asks for none while there are no others, and one for all who ask meanwhile", async () => {
+    const { told, turns, share, book, settle, other, hear } = rig();
+    await settle();
+    expect(share.turn()).toBeUndefined();
+    hear()([other(1)]);
+    const seen: number[] = [];
+    const choose = async (id: string) => {
+      await share.turn();
+      seen.push(share.others.of(workerId("a"))[0]!.inFlight);
+      book(id);
+    };
+    const both = [choose("a"), choose("b")];
+    expect(turns).toHaveLength(1);
+    const before = told.length;
+    turns[0]!([other(7)]);
+    await Promise.all(both);
+    expect([seen, told.length]).toEqual([[7, 7], before]);
+    await settle();
+    expect(told.at(-1)).toMatchObject({ endsTurn: true, workers: [{ worker: "a" }, { worker: "b" }] });
+    // Nobody there to ask: it goes on by its own book.
+    const alone = share.turn();
+    turns[1]!(undefined);
+    await alone;
+    await settle();
+    expect(told.filter(({ endsTurn }) => endsTurn)).toHaveLength(1);
   });
 
   it("tells the whole book each second, and nothing once it is closed", async () => {

@@ -144,6 +144,9 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
   let failed: FailedTry | undefined;
   const stream = openContinuation(core, routed);
   for (;;) {
+    // Where there are other routers: nobody else chooses until this one has booked.
+    const turn = core.share?.turn();
+    if (turn !== undefined) await turn;
     if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left before its request was sent", {});
     const all = core.waits.ready(model, exchange, request.stream);
     if (all instanceof Promise) {

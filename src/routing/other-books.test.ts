@@ -19,7 +19,7 @@ describe("OtherBooks", () => {
     expect(books.of(workerId("b"))).toEqual([]);
   });
 
-  it("hear() takes a whole book for all there is, and forgets a router that has nothing, or all when nothing is known", () => {
+  it("hear() takes a whole book for all there is, and forgets a router that is gone, or all when nothing is known", () => {
     const load = new WorkerLoad();
     new Booking(load, 10, clockAt(0));
     const book = (id: string) => bookingsOf(workerId(id), load, 0);
@@ -30,6 +30,8 @@ describe("OtherBooks", () => {
     books.hear([{ router: "r", workers: [book("b")], whole: true }], 0);
     expect([books.of(A).length, books.of(workerId("b")).length]).toEqual([1, 1]);
     books.hear([{ router: "r", workers: [], whole: true }], 0);
+    expect([books.routers, books.of(workerId("b")).length]).toEqual([2, 0]);
+    books.hear([{ router: "r", workers: [], whole: true, gone: true }], 0);
     expect([books.routers, books.of(workerId("b")).length]).toEqual([1, 0]);
     books.hear(undefined, 0);
     expect([books.routers, books.of(A).length]).toEqual([0, 0]);

@@ -10,7 +10,7 @@ export class OtherBooks {
   /** By worker; made when it is asked for. */
   readonly #views = new Map<WorkerId, readonly LoadView[]>();
 
-  /** How many others there are. */
+  /** How many others there are, idle ones too. */
   get routers(): number {
     return this.#routers.size;
   }
@@ -19,14 +19,17 @@ export class OtherBooks {
   hear(news: readonly RouterBookings[] | undefined, nowMs: number): void {
     this.#views.clear();
     if (news === undefined) this.#routers.clear();
-    for (const { router, workers, whole } of news ?? []) {
+    for (const { router, workers, whole, gone } of news ?? []) {
+      if (gone === true) {
+        this.#routers.delete(router);
+        continue;
+      }
       const known = whole ? new Map<WorkerId, LoadView>() : (this.#routers.get(router) ?? new Map());
       for (const each of workers) {
         if (each.inFlight === 0 && each.doneAgeMs === undefined) known.delete(each.worker);
         else known.set(each.worker, viewOf(each, nowMs));
       }
-      if (whole && workers.length === 0) this.#routers.delete(router);
-      else this.#routers.set(router, known);
+      this.#routers.set(router, known);
     }
   }
 

@@ -16,19 +16,32 @@ export interface BookingsClientOptions {
 
 const TELL_TIMEOUT_MS = 1_000;
 const RETRY_MS = 1_000;
+/** A turn that takes longer is not worth waiting for. */
+const TURN_TIMEOUT_MS = 50;
 
 /** Exchange bookings through a kvcached. Nothing is sent before the first call. */
 export function exchangeBookings({ address, tls, clock, router }: BookingsClientOptions): BookingExchange {
   const { transport, agent } = wireTransport(address, tls);
   const client = createClient(Bookings, transport);
   const closed = new AbortController();
+  let noTurnUntil = Number.NEGATIVE_INFINITY;
   return {
-    async tell(workers, whole) {
+    async tell(workers, whole, endsTurn = false) {
       try {
-        const request = { router, workers: workers.map(bookingsToMessage), whole };
+        const request = { router, workers: workers.map(bookingsToMessage), whole, endsTurn };
         await client.tell(request, { timeoutMs: TELL_TIMEOUT_MS });
       } catch {
         // The next whole book says it again.
+      }
+    },
+    async takeTurn() {
+      if (clock.now() < noTurnUntil) return undefined;
+      try {
+        const { others } = await client.takeTurn({ router }, { timeoutMs: TURN_TIMEOUT_MS });
+        return others.map(routerFromMessage);
+      } catch {
+        noTurnUntil = clock.now() + RETRY_MS;
+        return undefined;
       }
     },
     listen(hear) {

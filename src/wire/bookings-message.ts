@@ -32,16 +32,18 @@ export function bookingsFromMessage(m: Fields): WorkerBookings {
   };
 }
 
-export function routerToMessage({ router, workers, whole }: RouterBookings) {
-  return { router, workers: workers.map(bookingsToMessage), whole };
+export function routerToMessage({ router, workers, whole, gone = false }: RouterBookings) {
+  return { router, workers: workers.map(bookingsToMessage), whole, gone };
 }
 
 export function routerFromMessage(m: {
   readonly router: string;
   readonly workers: readonly Fields[];
   readonly whole: boolean;
+  readonly gone: boolean;
 }): RouterBookings {
-  return { router: m.router, workers: m.workers.map(bookingsFromMessage), whole: m.whole };
+  const workers = m.workers.map(bookingsFromMessage);
+  return { router: m.router, workers, whole: m.whole, ...(m.gone ? { gone: true } : {}) };
 }
 
 const count = (value: number): number => Math.min(MOST, Math.max(0, Math.round(value)));

@@ -42,7 +42,8 @@ describe("exchangeBookings()", () => {
     const news: RouterBookings = { router: "other", workers: [{ ...BOOK, doneAgeMs: 4 }], whole: true };
     const asked: string[] = [];
     const service = {
-      tell: (each: RouterBookings) => void told.push(each),
+      tell: (each: RouterBookings, endsTurn: boolean) => void told.push(endsTurn ? { ...each, router: "ends" } : each),
+      takeTurn: async () => [news],
       async *watchOthers(router: string) {
         asked.push(router);
         yield [news];
@@ -61,15 +62,21 @@ describe("exchangeBookings()", () => {
       }),
     );
     await exchange.tell([BOOK], true);
+    expect(await exchange.takeTurn()).toEqual([news]);
+    await exchange.tell([], false, true);
     await ended;
-    expect(told).toEqual([{ router: "r1", workers: [BOOK], whole: true }]);
+    expect(told).toEqual([
+      { router: "r1", workers: [BOOK], whole: true },
+      { router: "ends", workers: [], whole: false },
+    ]);
     expect([asked[0], heard]).toEqual(["r1", [[news], undefined]]);
   });
 
-  it("tell() resolves although nobody is there", async () => {
+  it("tell() and takeTurn() resolve although nobody is there", async () => {
     const exchange = exchangeBookings({ address: { uds: join(dir, "nobody.sock") }, clock, router: "r" });
     ends.push(() => exchange.close());
     await expect(exchange.tell([BOOK], false)).resolves.toBeUndefined();
+    await expect(exchange.takeTurn()).resolves.toBeUndefined();
   });
 });
 
