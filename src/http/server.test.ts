@@ -41,6 +41,22 @@ function open(server: HttpServer, text: string): { socket: Socket; ended: Promis
 }
 
 describe("startHttpServer()", () => {
+  it("cuts a client that takes nothing of its answer", async () => {
+    const body = Buffer.alloc(32 * 1024 * 1024, "x");
+    const closed: boolean[] = [];
+    const server = await start({
+      stalledClientMs: 300,
+      handle(_req, res) {
+        res.on("close", () => closed.push(res.writableFinished));
+        res.end(body);
+      },
+    });
+    const { socket } = open(server, "GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+    socket.pause();
+    await expect.poll(() => closed, { timeout: 15_000 }).toEqual([false]);
+    await expect.poll(() => server.connections(), { timeout: 15_000 }).toBe(0);
+  });
+
   // A client that dripped header bytes kept its connection for ever: it was only half closed after the 408.
   it("cuts a connection whose head does not come, whatever it goes on sending", async () => {
     const server = await start({ headersTimeoutMs: 200, requestTimeoutMs: 400 });

@@ -21,6 +21,16 @@ describe("StalledLooks", () => {
     expect([stalled.cut, slow.cut, idle.cut]).toEqual([true, false, false]);
   });
 
+  it("sees how much of one large write the system has taken", () => {
+    const s = { ...socket(1_000, 1_000), _handle: { writeQueueSize: 1_000 } };
+    const looks = new StalledLooks(new Set([s]));
+    for (let i = 0; i < 5; i++) {
+      looks.look(2);
+      s._handle.writeQueueSize -= 10;
+    }
+    expect(s.cut).toBe(false);
+  });
+
   it("counts anew after everything was taken", () => {
     const s = socket(1_000, 600);
     const looks = new StalledLooks(new Set([s]));

@@ -1,7 +1,10 @@
 import type { Socket } from "node:net";
 
 /** What of a connection tells whether its client takes what is sent. */
-type Taking = Pick<Socket, "writableLength" | "bytesWritten" | "destroy">;
+interface Taking extends Pick<Socket, "writableLength" | "bytesWritten" | "destroy"> {
+  /** What the system has not taken of the write that is under way. Node's own timeouts look at it. */
+  readonly _handle?: { readonly writeQueueSize?: number } | null;
+}
 
 /**
  * Cut connections whose clients take nothing of what waits for them: each holds an answer, and the engine that makes it, for
@@ -24,7 +27,7 @@ const LOOKS = 3;
 /** Looks at connections, and remembers how much each had taken. */
 export class StalledLooks {
   readonly #sockets: ReadonlySet<Taking>;
-  readonly #seen = new WeakMap<Taking, { taken: number; looks: number }>();
+  readonly #seen = new WeakMap<Taking, { taken: number; queued: number; looks: number }>();
 
   constructor(sockets: ReadonlySet<Taking>) {
     this.#sockets = sockets;
@@ -39,8 +42,10 @@ export class StalledLooks {
       }
       // `bytesWritten` counts what waits too.
       const taken = socket.bytesWritten - socket.writableLength;
+      const queued = socket._handle?.writeQueueSize ?? 0;
       const seen = this.#seen.get(socket);
-      if (seen === undefined || seen.taken !== taken) this.#seen.set(socket, { taken, looks: 1 });
+      if (seen === undefined || seen.taken !== taken || seen.queued !== queued)
+        this.#seen.set(socket, { taken, queued, looks: 1 });
       else if (++seen.looks > most) socket.destroy();
     }
   }

@@ -101,6 +101,25 @@ describe("ContinuedStream", () => {
     });
   });
 
+  // The next engine was asked for one token at least, and the client got one too many.
+  it("takes no text of the next engine once the limit is reached, only the finish and the usage", () => {
+    const stream = new ContinuedStream();
+    for (const text of ["a", "b"]) stream.take(chunk("x", text));
+    expect(stream.nextEdits(request({ ...CHAT, max_tokens: 2 }), {})["max_tokens"]).toBe("1");
+    expect(stream.take(chunk("y", "c"))).toBeUndefined();
+    expect(stream.take({ id: "y", choices: [{ index: 0, delta: { content: "d" }, finish_reason: "stop" }] })).toEqual({
+      id: "x",
+      created: 1,
+      model: "m",
+      choices: [{ index: 0, delta: { content: "" }, finish_reason: "length" }],
+    });
+    const usage = { prompt_tokens: 12, completion_tokens: 1, total_tokens: 13 };
+    expect(stream.take({ id: "y", choices: [], usage })).toMatchObject({
+      usage: { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 },
+    });
+    expect(stream.text).toBe("ab");
+  });
+
   it.each([
     { reasoning_content: "hm" },
     { tool_calls: [{ index: 0 }] },

@@ -76,6 +76,8 @@ export class ContinuedStream {
   /** White space at the end of what was sent to the next engine, which makes it anew. */
   #owed = "";
   #tokensBefore = 0;
+  /** All tokens that the client allowed are there: only the finish and the usage are wanted of the next engine. */
+  #full = false;
 
   /** There is something to go on from, and all of it is text that can be sent back. */
   get usable(): boolean {
@@ -105,8 +107,10 @@ export class ContinuedStream {
     const edits: Record<string, string | undefined> = {};
     for (const key of ["max_tokens", "max_completion_tokens", "min_tokens"]) {
       const limit = json?.[key];
+      if (typeof limit !== "number") continue;
       const least = key === "min_tokens" ? 0 : 1;
-      if (typeof limit === "number") edits[key] = JSON.stringify(Math.max(least, limit - this.tokens));
+      if (least === 1 && limit <= this.tokens) this.#full = true;
+      edits[key] = JSON.stringify(Math.max(least, limit - this.tokens));
     }
     // Nothing was generated yet but perhaps a role: the same request again.
     if (sent === "") return edits;
@@ -125,13 +129,15 @@ export class ContinuedStream {
       this.#count(content);
       return chunk;
     }
-    const text = typeof content === "string" ? this.#pay(content) : "";
+    const text = typeof content === "string" && !this.#full ? this.#pay(content) : "";
     this.#count(text);
     // Another engine's role, or white space that the client has.
     if (text === "" && isUnset(finish) && isUnset(chunk["usage"])) return undefined;
     const { role: _role, ...rest } = part;
     const said = isUnset(content) ? rest : { ...rest, [key]: text };
-    return this.#own({ ...chunk, choices: [isObject(delta) ? { ...choice, delta: said } : { ...choice, ...said }] });
+    const end = this.#full && !isUnset(finish) ? { finish_reason: "length" } : {};
+    const shown = isObject(delta) ? { ...choice, delta: said, ...end } : { ...choice, ...said, ...end };
+    return this.#own({ ...chunk, choices: [shown] });
   }
 
   #count(text: unknown): void {
@@ -165,9 +171,11 @@ export class ContinuedStream {
     const { prompt_tokens: prompt, completion_tokens: completion } = usage;
     if (typeof prompt !== "number") return usage;
     const before = Math.min(this.#tokensBefore, prompt);
+    const first = prompt - before;
+    if (this.#full) return { ...usage, prompt_tokens: first, completion_tokens: before, total_tokens: prompt };
     return {
       ...usage,
-      prompt_tokens: prompt - before,
+      prompt_tokens: first,
       ...(typeof completion === "number" ? { completion_tokens: completion + before } : {}),
     };
   }

@@ -85,6 +85,13 @@ const fdsOf = (soaked: Soaked): number => readdirSync(`/proc/${pidOf(soaked)}/fd
 const rssOf = (soaked: Soaked): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pidOf(soaked)}/status`, "utf8"))?.[1]) / 1024;
 
+/** What the router's heap and buffers hold; right after a collection it is what lives. */
+async function heldOf({ admin }: Soaked): Promise<number> {
+  const text = await (await fetch(`${admin}/metrics`)).text();
+  const of = (name: string): number => Number(new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1]);
+  return (of("nodejs_heap_size_used_bytes") + of("nodejs_external_memory_bytes")) / 1024 ** 2;
+}
+
 let kills = 0;
 let over = false;
 
@@ -141,10 +148,10 @@ async function soak(soaked: Soaked): Promise<void> {
     pending.add(one);
     if (performance.now() < sampleMs) continue;
     sampleMs += 5_000;
-    memory.push(rssOf(soaked));
+    memory.push(await heldOf(soaked));
     if (memory.length % 12 === 0)
       process.stderr.write(
-        `${memory.length / 12} min: ${JSON.stringify(ends)}, ${kills} kills, ${memory.at(-1)!.toFixed(0)} MiB\n`,
+        `${memory.length / 12} min: ${JSON.stringify(ends)}, ${kills} kills, ${rssOf(soaked).toFixed(0)} MiB\n`,
       );
   }
   over = true;
@@ -155,12 +162,11 @@ async function soak(soaked: Soaked): Promise<void> {
   const { metrics, fds } = { metrics: await (await fetch(`${soaked.admin}/metrics`)).text(), fds: fdsOf(soaked) };
   const sum = (name: string): number =>
     [...metrics.matchAll(new RegExp(`^${name}\\{.*\\} (\\d+)$`, "gm"))].reduce((total, [, v]) => total + Number(v), 0);
-  const median = (of: readonly number[]): number => [...of].sort((a, b) => a - b)[of.length >> 1] ?? Number.NaN;
   const quarter = Math.max(1, memory.length >> 2);
-  const before = median(memory.slice(quarter, 2 * quarter));
-  const after = median(memory.slice(-quarter));
-  // Collections come when they come: what grows without end passes this in twenty minutes.
-  const flat = after - before < Math.max(16, before * 0.1);
+  // Between collections memory grows as it may; the least that was held is what lives.
+  const before = Math.min(...memory.slice(quarter, 2 * quarter));
+  const after = Math.min(...memory.slice(-quarter));
+  const flat = after - before < Math.max(8, before * 0.1);
   const result = {
     minutes: (performance.now() - started) / 60_000,
     requests: n,
@@ -169,7 +175,8 @@ async function soak(soaked: Soaked): Promise<void> {
     retried: sum("cgn_router_retries_total"),
     continued: sum("cgn_router_continued_total"),
     breakersOpened: sum("cgn_router_breaker_opened_total"),
-    rssMiB: { secondQuarter: before, lastQuarter: after, flat },
+    heldMiB: { secondQuarter: before, lastQuarter: after, flat },
+    rssMiB: rssOf(soaked),
     leftOver: left,
     fds,
   };
