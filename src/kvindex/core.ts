@@ -78,7 +78,6 @@ export class Core {
   readonly #memory: WebAssembly.Memory;
   #bytes = new Uint8Array();
   #words = new Uint32Array();
-  #names = new BigUint64Array();
 
   /** @param maxBytes - its memory never grows beyond; 4 MiB are taken at once, and 8 MiB may be however little that is */
   constructor(maxBytes: number, seed: number) {
@@ -100,7 +99,6 @@ export class Core {
     const { buffer } = this.#memory;
     this.#bytes = new Uint8Array(buffer);
     this.#words = new Uint32Array(buffer);
-    this.#names = new BigUint64Array(buffer);
   }
 
   /** The memory as bytes. */
@@ -110,11 +108,6 @@ export class Core {
 
   get words(): Uint32Array {
     return this.#words;
-  }
-
-  /** The memory as 64-bit names. */
-  get names(): BigUint64Array {
-    return this.#names;
   }
 
   /** The address of an area with room for so many bytes, its content lost when it had not; 0 when there is no memory. */

@@ -3,7 +3,7 @@ import { PLACE_MASK, UNIT } from "./layout";
 
 /**
  * Tables from 64-bit keys to 32-bit values. Extendible hashing: parts of at most MAX_BUCKETS buckets, and a directory of
- * them by the hash's first bits. Growth looks at one part (some 30 µs), never at the whole table: half of its entries go to a
+ * them by the hash's first bits. Growth looks at one part (some 50 µs), never at the whole table: half of its entries go to a
  * new part, to the very buckets where they lie in the old one.
  *
  * A bucket is one cache line with five slots:
