@@ -113,7 +113,8 @@ describe("Limits", () => {
     const store = new MemoryLimitStore(clock, 1_000);
     const limits = new Limits({ ...OFF, enabled: true, rps: 1e6, burst: 1e6, rpmPerSubject: 1 }, store);
     for (let i = 0; i < 10_000; i++) limits.admit(subject(`s${i}`));
-    expect(store.status().buckets).toBe(1_000);
+    expect(store.status().buckets).toBeLessThanOrEqual(1_000);
+    expect(store.status().buckets).toBeGreaterThan(800);
     expect(() => limits.admit(subject("s9999"))).toThrow(/1 requests a minute/);
   });
 });

@@ -1,3 +1,7 @@
+import { generateKeyPairSync } from "node:crypto";
+import { createServer } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { exportJWK, SignJWT } from "jose";
 import { afterEach, describe, expect, it } from "vitest";
 import { type Access, type AccessSettings, openAccess } from "../access/access.ts";
 import { hashApiKey, newApiKey } from "../access/api-key.ts";
@@ -192,6 +196,87 @@ describe("the front door with [auth]", () => {
   });
 });
 
+describe("tokens of an issuer at the front door", () => {
+  /** An issuer over HTTP; while it holds, its answers wait in `held`. */
+  async function startIssuer() {
+    const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+    const jwk = { ...(await exportJWK(publicKey)), kid: "k", alg: "ES256" };
+    const issuer = { url: "", holds: false, held: [] as (() => void)[], sign: (claims: object) => sign(claims) };
+    const server = createServer((req, res) => {
+      const answer = (): void => {
+        if (req.url === "/keys") res.end(JSON.stringify({ keys: [jwk] }));
+        else res.end(JSON.stringify({ issuer: issuer.url, jwks_uri: `${issuer.url}/keys` }));
+      };
+      if (issuer.holds) issuer.held.push(answer);
+      else answer();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    issuer.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    closers.push(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const sign = (claims: object): Promise<string> =>
+      new SignJWT({ iss: issuer.url, aud: "cgn", sub: "tom", exp: Math.floor(Date.now() / 1000) + 60, ...claims })
+        .setProtectedHeader({ alg: "ES256", kid: "k" })
+        .sign(privateKey);
+    return issuer;
+  }
+
+  const oidc = (issuer: string): NonNullable<AccessSettings["auth"]["oidc"]> => ({
+    issuer,
+    audience: "cgn",
+    jwksTtlMs: 600_000,
+    algorithms: ["ES256"],
+    leewayMs: 30_000,
+    subjectClaim: "sub",
+    scopesClaim: "scope",
+    modelsClaim: "models",
+  });
+
+  it("open it beside keys, with the models of their claim", async () => {
+    const issuer = await startIssuer();
+    const { url, engine, router } = await rig({ oidc: oidc(issuer.url) });
+    const token = await issuer.sign({ models: ["m"] });
+    for (let i = 0; i < 2; i++) expect((await chat(url, bearer(token))).status).toBe(200);
+    expect((await chat(url, bearer(token), { ...CHAT, model: "other" })).status).toBe(403);
+    expect((await chat(url, bearer(await issuer.sign({ exp: 1 })))).status).toBe(401);
+    expect((await chat(url, bearer(await issuer.sign({ aud: "else" })))).status).toBe(401);
+    expect((await chat(url, bearer(KEYS.alice))).status).toBe(200);
+    expect(engine.seen).toHaveLength(3);
+    expect(engine.seen[0]?.headers.authorization).toBeUndefined();
+    expect(router.core.metrics.subjects.usage()[0]).toMatchObject({ subject: "tom", keyId: "oidc:tom", requests: 3 });
+  });
+
+  it("a client that leaves while its token is checked leaves nothing behind", async () => {
+    const issuer = await startIssuer();
+    issuer.holds = true;
+    const { url, engine, router } = await rig({ oidc: oidc(issuer.url) });
+    const token = await issuer.sign({});
+    const { hostname, port } = new URL(url);
+    const head = [
+      "POST /v1/chat/completions HTTP/1.1",
+      "Host: x",
+      `Authorization: Bearer ${token}`,
+      "Content-Length: 9",
+    ];
+    // The server says "go on" in the moment in which it takes the request.
+    await new Promise<void>((resolve) => {
+      const socket = connect(Number(port), hostname, () => {
+        socket.write(`${[...head, "Expect: 100-continue"].join("\r\n")}\r\n\r\n`);
+      });
+      socket.once("data", () => socket.destroy());
+      socket.once("close", () => resolve());
+    });
+    await until(() => issuer.held.length > 0);
+    issuer.holds = false;
+    for (const answer of issuer.held) answer();
+    // It must end then, and not wait for a body that never comes.
+    await until(() => router.core.metrics.subjects.usage().length === 1);
+    expect(engine.seen).toEqual([]);
+  });
+});
+
 interface Running {
   readonly running: number;
 }
@@ -203,7 +288,6 @@ async function until(condition: () => boolean): Promise<void> {
 
 /** A chat request with header lines as they are, over a bare socket. */
 async function raw(url: string, lines: readonly string[]): Promise<string> {
-  const { connect } = await import("node:net");
   const { hostname, port } = new URL(url);
   const body = JSON.stringify(CHAT);
   return new Promise((resolve, reject) => {
