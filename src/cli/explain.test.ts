@@ -62,6 +62,9 @@ describe("printDecision()", () => {
     const { outcome: _outcome, ...rest } = record;
     const text = printed({ ...rest, attempts: [{ ...record.attempts[0]!, failed: "refused: nobody listens" }] });
     expect(text).toContain("failed: refused: nobody listens");
+    const heldBack = { b: "circuit open: it answered 503; looked at again in 1.0 s" };
+    const passed = printed({ ...rest, attempts: [{ ...record.attempts[0]!, heldBack }] });
+    expect(passed).toContain("passed over b: circuit open: it answered 503");
     expect(text).toContain("still running");
   });
 });

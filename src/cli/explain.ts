@@ -75,6 +75,7 @@ function printAttempt(r: DecisionRecord, a: AttemptRecord, i: number, cli: Pick<
     return [name, ...ms, String(c.cachedTokens), String(c.uncachedTokens), String(c.inFlight)];
   });
   for (const line of table([head, ...rows])) cli.out(line);
+  for (const [worker, why] of Object.entries(a.heldBack ?? {})) cli.out(`passed over ${worker}: ${why}`);
   if (a.failed !== undefined) cli.out(`failed: ${a.failed}`);
 }
 

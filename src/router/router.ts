@@ -106,7 +106,8 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, req
   const renderer = pendingRenderer instanceof Promise ? await pendingRenderer : pendingRenderer;
   const legs = new LegRequests(request, exchange);
   const conversion = core.abilities.commonConversion(group, exchange.path);
-  const prompt = render(conversion === undefined ? request : legs.chat(conversion), renderer, core.log);
+  const pendingPrompt = render(conversion === undefined ? request : legs.chat(conversion), renderer, core.log);
+  const prompt = pendingPrompt instanceof Promise ? await pendingPrompt : pendingPrompt;
   const query = prompt.bytes === undefined ? undefined : { model, root: request.root, prompt: prompt.bytes };
   exchange.trace?.phase("match");
   const pendingMatches = match(core.knowledge, request.readsCache ? query : undefined, core.clock, core.log);
@@ -277,5 +278,7 @@ function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown)
     exchange.res.setHeader("www-authenticate", "Bearer");
   const more = "headers" in error.details ? (error.details.headers as Readonly<Record<string, string>>) : {};
   answerError(exchange, error, { ...more, "x-request-id": exchange.id });
+  // In the midst of an answer only the connection's end tells that it is not whole; nobody may wait for the rest.
+  if (!exchange.res.writableEnded) exchange.res.destroy();
   if (!req.complete) discardBody(req, DISCARD_BYTES);
 }
