@@ -1,19 +1,25 @@
-import { PLAIN_DIALECT } from "../core/chat-dialect.ts";
 import type { Json } from "../core/chat-request.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import type { Engine, ToldTemplate } from "../engines/engine.ts";
 import type { ModelFiles } from "../modelfiles/model-files.ts";
 import { readModel } from "../modelfiles/read-model.ts";
 import { BYTE_BOS, BYTE_CHAT_TEMPLATE, BYTE_EOS } from "../prompt/byte-template.ts";
-import { createFastChatRenderer } from "../prompt/chat-skeletons.ts";
-import { type ChatRendererOptions, templateFacts } from "../prompt/chat-template.ts";
 import { vocabularyFromGguf } from "../prompt/gguf-vocabulary.ts";
 import { completionPrompt } from "../prompt/prompt-bytes.ts";
 import { textNormalizer } from "../prompt/text-normalizer.ts";
 import { vocabularyFromTokenizer } from "../prompt/tokenizer-json.ts";
 import { byteVocabulary, type Vocabulary } from "../prompt/vocabulary.ts";
 import { isObject } from "./answer.ts";
+import {
+  type ChatApi,
+  type ChatEngine,
+  type ChatPromptSeed,
+  createChatPrompts,
+  normalizingParts,
+  weightOf,
+} from "./chat-prompts.ts";
 import type { PromptRenderer } from "./render.ts";
+import type { RenderThread } from "./start-render-thread.ts";
 
 /** How the outside is asked; tests pass their own. */
 export interface RendererDeps {
@@ -22,6 +28,8 @@ export interface RendererDeps {
   /** GET a path of the engine; undefined when it does not answer 200. */
   readonly ask: (worker: WorkerInfo, path: string) => Promise<string | undefined>;
   readonly now: () => Date;
+  /** Runs long templates; without it they run here. */
+  readonly thread?: RenderThread;
 }
 
 /** A model's renderer, and what it lacks, for people. */
@@ -37,9 +45,7 @@ export interface LoadedRenderer {
  */
 export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Promise<LoadedRenderer> {
   const join = worker.traits.textPartsJoin;
-  const dialect = deps.engineOf(worker).chat ?? PLAIN_DIALECT;
-  const chat = join === undefined ? { dialect } : { dialect, textJoin: join };
-  if (worker.tokenizer.bytes === true) return { renderer: byteRenderer(chat), problem: undefined };
+  if (worker.tokenizer.bytes === true) return { renderer: byteRenderer(worker, deps), problem: undefined };
   const told = await toldTemplate(worker, deps);
   const repos = worker.upstreamModel === undefined ? worker.models : [worker.upstreamModel, ...worker.models];
   const files = await readModel({ tokenizer: worker.tokenizer, repos, env: deps.env }).catch((e: unknown) => {
@@ -56,19 +62,24 @@ export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Prom
     };
   }
   const normalize = files?.tokenizerJson === undefined ? undefined : textNormalizer(files.tokenizerJson);
+  const tokenizer = normalizingParts(files?.tokenizerJson);
   const chats =
     template === undefined
-      ? undefined
-      : chatPrompts({
-          template,
-          bosToken: told?.bos ?? files?.bosToken ?? "",
-          eosToken: told?.eos ?? files?.eosToken ?? "",
-          specialTokens: files?.specialTokens ?? {},
-          now: deps.now,
-          normalize,
-          ...chat,
-          dialect: { ...dialect, ...told?.chat },
-        });
+      ? NO_CHATS
+      : chatsOf(
+          {
+            kind: worker.kind,
+            template,
+            bosToken: told?.bos ?? files?.bosToken ?? "",
+            eosToken: told?.eos ?? files?.eosToken ?? "",
+            specialTokens: files?.specialTokens ?? {},
+            ...(told === undefined ? {} : { told: told.body }),
+            ...(join === undefined ? {} : { textJoin: join }),
+            ...(tokenizer === undefined ? {} : { tokenizer }),
+          },
+          deps.engineOf(worker),
+          deps,
+        );
   const completion = {
     vocabulary: files === undefined ? undefined : vocabularyOf(files),
     normalize,
@@ -76,42 +87,49 @@ export async function loadRenderer(worker: WorkerInfo, deps: RendererDeps): Prom
   };
   return {
     renderer: {
-      ...(chats ?? NO_CHATS),
+      ...chats,
       completion: (prompt) => completionPrompt(prompt, completion),
     },
     problem: template === undefined ? "no chat template: chats are routed by load only" : undefined,
   };
 }
 
-type ChatPrompts = Omit<PromptRenderer, "completion">;
+type Chats = Omit<PromptRenderer, "completion">;
 
 const noTemplate = { reason: "the model has no chat template" };
-const NO_CHATS: ChatPrompts = { chat: () => noTemplate, messages: () => noTemplate, responses: () => noTemplate };
+const NO_CHATS: Chats = { chat: () => noTemplate, messages: () => noTemplate, responses: () => noTemplate };
 
-/** The prompts of all APIs whose bodies become chats, each as the engine makes it one. */
-function chatPrompts(options: ChatRendererOptions): ChatPrompts {
-  const fast = createFastChatRenderer(options);
-  const facts = templateFacts(options);
-  const { fromMessages, fromResponses } = options.dialect ?? PLAIN_DIALECT;
-  const by = (convert: typeof fromMessages) => (body: Json) => {
-    if (convert === undefined) return { reason: "how the engine makes a chat of this API is not known" };
-    const made = convert(body, facts);
-    return "reason" in made ? made : fast.render(made.value);
+/** Heavier bodies whose template is not compiled are rendered on the other thread: up to it a template runs for some 2 ms. */
+const HEAVY = 48;
+
+/** The prompts of all APIs whose bodies become chats. */
+function chatsOf(seed: ChatPromptSeed, engine: ChatEngine, { now, thread }: RendererDeps): Chats {
+  const prompts = createChatPrompts(seed, now, engine);
+  const elsewhere = thread?.model(seed);
+  const by = (api: ChatApi) => (body: Json) => {
+    if (elsewhere === undefined || weightOf(body) < HEAVY) return prompts.render(api, body);
+    return prompts.quick(api, body) ?? elsewhere.render(api, body);
   };
-  return { chat: fast.render, messages: by(fromMessages), responses: by(fromResponses) };
+  return { chat: (request) => by("chat")(request as Json), messages: by("messages"), responses: by("responses") };
 }
 
-async function toldTemplate(worker: WorkerInfo, { engineOf, ask }: RendererDeps): Promise<ToldTemplate | undefined> {
+async function toldTemplate(
+  worker: WorkerInfo,
+  { engineOf, ask }: RendererDeps,
+): Promise<(ToldTemplate & { readonly body: string }) | undefined> {
   const { template } = engineOf(worker).probe;
   if (template === undefined) return undefined;
   const body = await ask(worker, template.path);
-  return body === undefined ? undefined : template.parse(body);
+  const told = body === undefined ? undefined : template.parse(body);
+  return told === undefined || body === undefined ? undefined : { ...told, body };
 }
 
 /** The simulator's: id = byte. */
-function byteRenderer(form: Pick<ChatRendererOptions, "dialect" | "textJoin">): PromptRenderer {
-  const template = { template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS };
-  const chats = chatPrompts({ ...template, ...form });
+function byteRenderer(worker: WorkerInfo, deps: RendererDeps): PromptRenderer {
+  const template = { template: BYTE_CHAT_TEMPLATE, bosToken: BYTE_BOS, eosToken: BYTE_EOS, specialTokens: {} };
+  const join = worker.traits.textPartsJoin;
+  const seed = { kind: worker.kind, ...template, ...(join === undefined ? {} : { textJoin: join }) };
+  const chats = chatsOf(seed, deps.engineOf(worker), deps);
   const vocabulary = byteVocabulary();
   return {
     ...chats,

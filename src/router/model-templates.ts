@@ -3,6 +3,7 @@ import type { Log } from "../core/log.ts";
 import { findEngine } from "../engines/registry.ts";
 import { fetchText } from "../http/fetch-text.ts";
 import { loadRenderer } from "./model-renderer.ts";
+import { startRenderThread } from "./start-render-thread.ts";
 import { createTemplates, type Templates } from "./templates.ts";
 
 const ASK_TIMEOUT_MS = 2_000;
@@ -14,6 +15,7 @@ export function createModelTemplates(options: {
   readonly log: Log;
 }): Templates {
   const { env, clock, log } = options;
+  const thread = startRenderThread(clock, log);
   return createTemplates({
     clock,
     log,
@@ -26,6 +28,7 @@ export function createModelTemplates(options: {
           return reply.status === 200 ? reply.body : undefined;
         },
         now: () => new Date(clock.wall()),
+        thread,
       }),
   });
 }

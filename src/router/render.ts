@@ -7,15 +7,18 @@ import { isObject } from "./answer.ts";
 import type { ModelGroup } from "./fleet.ts";
 import type { ReadRequest } from "./read.ts";
 
+/** A promise only for a long chat, which is rendered on another thread; it never rejects. */
+export type PendingPrompt = RenderedPrompt | Promise<RenderedPrompt>;
+
 /** Makes the bytes that one model's engines see before they tokenise. */
 export interface PromptRenderer {
   /** @throws CgnError TEMPLATE_FAILED */
-  chat(request: ChatRequest): RenderedPrompt;
+  chat(request: ChatRequest): PendingPrompt;
   completion(prompt: unknown): RenderedPrompt;
   /** A body of Anthropic's `/v1/messages`. @throws CgnError TEMPLATE_FAILED */
-  messages(body: Json): RenderedPrompt;
+  messages(body: Json): PendingPrompt;
   /** A body of `/v1/responses`. @throws CgnError TEMPLATE_FAILED */
-  responses(body: Json): RenderedPrompt;
+  responses(body: Json): PendingPrompt;
 }
 
 /** Finds a model's renderer. A promise only while it is being loaded; undefined: there is none (the source says why). */
@@ -38,8 +41,12 @@ export interface Prompt {
 }
 
 /** Render the prompt of a request. Never throws: a prompt that cannot be rendered is the engine's to judge. */
-export function render(request: ReadRequest, renderer: PromptRenderer | undefined, log: Log): Prompt {
+export function render(request: ReadRequest, renderer: PromptRenderer | undefined, log: Log): Prompt | Promise<Prompt> {
   const rendered = bytesOf(request, renderer, log);
+  return rendered instanceof Promise ? rendered.then((made) => promptOf(request, made)) : promptOf(request, rendered);
+}
+
+function promptOf(request: ReadRequest, rendered: RenderedPrompt): Prompt {
   const bytes = "bytes" in rendered ? rendered.bytes : undefined;
   const basis = bytes ?? request.body;
   return {
@@ -51,7 +58,7 @@ export function render(request: ReadRequest, renderer: PromptRenderer | undefine
   };
 }
 
-function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log: Log): RenderedPrompt {
+function bytesOf(request: ReadRequest, renderer: PromptRenderer | undefined, log: Log): PendingPrompt {
   const { kind, json, model, unmatched } = request;
   if (!HAS_PROMPT.has(kind)) return { reason: "this endpoint has no prompt to match" };
   if (unmatched !== undefined) return { reason: unmatched };

@@ -104,7 +104,7 @@ describe("loadRenderer()", () => {
     const chat = { messages: [{ role: "user", content: [{ text: "one" }, { text: "two" }] }] };
     const rendered = async (traits: WorkerInfo["traits"]) => {
       const { renderer } = await loadRenderer({ ...worker, tokenizer: { bytes: true }, traits }, deps);
-      const prompt = renderer?.chat(chat) ?? { reason: "none" };
+      const prompt = (await renderer?.chat(chat)) ?? { reason: "none" };
       return "bytes" in prompt ? Buffer.from(prompt.bytes).toString() : prompt.reason;
     };
     expect(await rendered({})).toContain("one\ntwo");
