@@ -100,6 +100,21 @@ describe("Admissions", () => {
     expect(refused.details!.retryAfterS).toBeLessThanOrEqual(8);
   });
 
+  it("admit() takes a tenant with fewer waiting into a full queue, and refuses the last of the one with the most", async () => {
+    const { ask, order } = rig({ maxConcurrentPerReplica: 1, maxQueue: 3 });
+    const flood = Array.from({ length: 4 }, (_, i) => ask(`flood${i}`, {}, { name: "flood", keyId: "flood" }));
+    const light = ask("light", {}, { name: "light", keyId: "light" });
+    const more = ask("more", {}, { name: "flood", keyId: "flood" });
+    await settled();
+    expect([flood[3]!.details?.reason, more.details?.reason, light.error]).toEqual([
+      "queue full",
+      "queue full",
+      undefined,
+    ]);
+    for (const each of [flood[0]!, light, flood[1]!, flood[2]!]) await each.end();
+    expect(order).toEqual(["flood0", "light", "flood1", "flood2"]);
+  });
+
   it("admit() refuses at once whoever would wait longer than ttft_slo or its own deadline", async () => {
     const { ask, clock, admissions } = rig({ maxConcurrentPerReplica: 1, ttftSloMs: 5000 });
     let running = ask("e");

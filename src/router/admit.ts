@@ -21,6 +21,8 @@ export interface Admission {
 
 interface Waiting {
   admit(): void;
+  /** A tenant that has fewer waiting takes its place in the queue. */
+  displace(): void;
 }
 
 interface Lane {
@@ -90,6 +92,7 @@ export class Admissions {
     }
     const limit = this.#waitLimit(exchange);
     this.#requireHope(model, lane, priority, limit);
+    this.#requirePlace(model, lane, subject);
     return this.#wait(model, lane, { subject, priority, exchange, limit });
   }
 
@@ -118,16 +121,20 @@ export class Admissions {
   #requireHope(model: string, lane: Lane, priority: number, limit: WaitLimit): void {
     const now = this.#clock.now();
     const { queue } = lane;
-    const { maxQueue } = this.#limits;
-    if (maxQueue !== undefined && queue.length >= maxQueue) {
-      const is = `${queue.length} requests wait already (router.admission.max_queue)`;
-      throw overloaded(model, is, "queue full", lane.drain.waitMs(queue.length, now));
-    }
     const waitMs = lane.drain.waitMs(queue.ahead(priority, now) + 1, now);
     // A time limit on the queue is for those who hope; the other two say what a client can use.
     if (waitMs === undefined || waitMs <= limit.ms || limit.reason === "queue timeout") return;
     const is = `it would wait about ${Math.round(waitMs)} ms for a place, and ${limit.ms} ms are the limit (${limit.key})`;
     throw overloaded(model, is, limit.reason, waitMs - limit.ms);
+  }
+
+  /** A full queue has a place for a tenant that has fewer waiting than another. @throws CgnError OVERLOADED */
+  #requirePlace(model: string, { queue, drain }: Lane, subject: string): void {
+    const { maxQueue } = this.#limits;
+    if (maxQueue === undefined || queue.length < maxQueue) return;
+    const displaced = queue.displaced(subject);
+    if (displaced === undefined) throw queueFull(model, queue.length, drain.waitMs(queue.length, this.#clock.now()));
+    displaced.what.displace();
   }
 
   /** Its place is counted as its subject's already. */
@@ -140,7 +147,7 @@ export class Admissions {
         released = true;
         lane.running--;
         lane.queue.ended(subject);
-        lane.drain.ended(this.#clock.now());
+        if (lane.queue.length > 0) lane.drain.ended(this.#clock.now());
         this.#next(lane);
       },
     };
@@ -172,8 +179,13 @@ export class Admissions {
             exchange.onLeft = undefined;
             resolve(this.#enter(lane, subject));
           },
+          displace: () => {
+            const { queue, drain } = lane;
+            leave(queueFull(model, queue.length, drain.waitMs(queue.length, this.#clock.now())));
+          },
         },
       };
+      if (lane.queue.length === 0) lane.drain.began(now);
       lane.queue.push(entry);
       exchange.onLeft = () => leave(new CgnError("CALLER_LEFT", "Client left the queue", {}) as CgnError);
       const late = (): void => {
@@ -214,6 +226,10 @@ export function ownPriority({ req, subject }: Pick<Exchange, "req" | "subject">)
   }
   const most = Math.min(MOST_PRIORITY, subject.priority ?? MOST_PRIORITY);
   return Math.min(most, Math.max(-MOST_PRIORITY, Number(text)));
+}
+
+function queueFull(model: string, waiting: number, waitMs: number | undefined): CgnError {
+  return overloaded(model, `${waiting} requests wait already (router.admission.max_queue)`, "queue full", waitMs);
 }
 
 /** @param waitMs how long the client should wait, as far as it is known */

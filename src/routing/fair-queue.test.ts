@@ -131,6 +131,19 @@ describe("FairQueue", () => {
     );
   });
 
+  it("displaced() is the last one of whoever has the most waiting, and nobody for who has as many", () => {
+    const queue = new FairQueue<string>();
+    const flood = [1, 2, 3].map((sinceMs) => entry({ subject: "flood", sinceMs }));
+    const urgent = entry({ subject: "flood", sinceMs: 4, priority: 1 });
+    for (const each of [...flood, urgent, entry({ subject: "light" })]) queue.push(each);
+    expect(queue.displaced("light")).toBe(flood[2]);
+    expect(queue.displaced("new")).toBe(flood[2]);
+    expect(queue.displaced("flood")).toBeUndefined();
+    for (const each of flood.slice(0, 2)) queue.remove(each);
+    expect(queue.displaced("light")).toBeUndefined();
+    expect(queue.length).toBe(3);
+  });
+
   it("ahead() counts those who go before a newcomer", () => {
     const queue = new FairQueue<string>();
     for (const priority of [0, 0, 1, 2]) queue.push(entry({ priority }));

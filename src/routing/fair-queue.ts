@@ -92,6 +92,25 @@ export class FairQueue<T> {
     return entry;
   }
 
+  /**
+   * Who gives way in a full queue to one more of `subject`: the last of the subject that has the most waiting, where that has more than
+   * `subject` would have. Undefined: nobody. It is not removed.
+   */
+  displaced(subject: string): QueueEntry<T> | undefined {
+    let most: string | undefined;
+    let mostWaiting = (this.#shares.get(subject)?.waiting ?? 0) + 1;
+    for (const [name, { waiting }] of this.#shares) {
+      if (waiting <= mostWaiting) continue;
+      most = name;
+      mostWaiting = waiting;
+    }
+    if (most === undefined) return undefined;
+    return this.#classes
+      .findLast(({ lines }) => lines.has(most))
+      ?.lines.get(most)
+      ?.at(-1);
+  }
+
   /** How many would be taken before an entry of this priority that comes now, were it the last of its equals. */
   ahead(priority: number, nowMs: number): number {
     const level = levelOf(priority, nowMs);
