@@ -40,11 +40,13 @@ export function explainMiss(miss: Miss, changes: readonly JournalEntry[]): Journ
   const { reportedTokens, blockTokens } = miss;
   if (blockTokens <= 0 || reportedTokens % blockTokens !== 0) return undefined;
   const path = new PromptPath(miss);
-  const chains = changes.filter((change) => change.type === "stored");
-  // A chain may be placed by one that came later, so it is gone through until nothing new is learnt.
-  for (let learnt = true; learnt; ) {
-    learnt = false;
-    for (const chain of chains) if (path.learn(chain)) learnt = true;
+  let open = changes.filter((change) => change.type === "stored");
+  // By parents and names first; a search for text is made once for each chain, when nothing else places one.
+  for (let byText = false; ; ) {
+    const rest = open.filter((chain) => !path.learn(chain, byText));
+    if (rest.length === open.length && byText) break;
+    byText = rest.length === open.length;
+    open = rest;
   }
   const held = new HeldBlocks(miss, path);
   return changes.find((change) => held.apply(change));
@@ -57,6 +59,7 @@ class PromptPath {
   readonly placed = new Map<KeptBlocks, { readonly from: number; readonly count: number }>();
   readonly #miss: Miss;
   readonly #prompt: Buffer;
+  readonly #searched = new Set<KeptBlocks>();
   /** Number of blocks → where they end in the prompt. */
   readonly #ends = new Map<number, number>([[0, 0]]);
 
@@ -67,11 +70,13 @@ class PromptPath {
     for (const { blocks, bytes } of anchors) this.#ends.set(blocks, bytes);
   }
 
-  /** @returns whether this chain could be placed, and could not before */
-  learn(chain: KeptBlocks): boolean {
-    if (this.placed.has(chain)) return false;
-    const place = this.#find(chain);
-    if (place === undefined) return false;
+  /**
+   * @param byText - look for its text too, unless that was done before
+   * @returns whether it is known now what this chain is of the prompt
+   */
+  learn(chain: KeptBlocks, byText: boolean): boolean {
+    const place = this.#find(chain) ?? (byText ? this.#byText(chain) : undefined);
+    if (place === undefined) return chain.parent === undefined;
     const count = this.#same(chain, place.byte);
     this.placed.set(chain, { from: place.from, count });
     if (count > 0 && chain.parent !== undefined && place.from > 0) {
@@ -82,7 +87,7 @@ class PromptPath {
       this.depths.set(chain.names[i]!, place.from + i);
       this.#ends.set(place.from + i + 1, place.byte + chain.ends[i]!);
     }
-    return count > 0;
+    return true;
   }
 
   /** Number and first byte of the chain's first block. */
@@ -95,11 +100,14 @@ class PromptPath {
       const depth = this.depths.get(name);
       if (depth !== undefined) return { from: depth - i, byte: this.#ends.get(depth + 1)! - ends[i]! };
     }
-    return this.#byText(chain);
+    return undefined;
   }
 
   /** A place of the chain's text where one of its blocks begins or ends with a block of the prompt whose end is known. */
-  #byText({ bytes, ends }: KeptBlocks): { readonly from: number; readonly byte: number } | undefined {
+  #byText(chain: KeptBlocks): { readonly from: number; readonly byte: number } | undefined {
+    if (this.#searched.has(chain)) return undefined;
+    this.#searched.add(chain);
+    const { bytes, ends } = chain;
     const first = bytes.subarray(0, ends[0]);
     if (first.length === 0) return undefined;
     for (let at = -1, n = 0; n < MAX_PLACES; n++) {
@@ -130,26 +138,28 @@ class PromptPath {
 class HeldBlocks {
   readonly #miss: Miss;
   readonly #path: PromptPath;
-  /** Block → the names under which it is held. */
-  readonly #held = new Map<number, Set<BlockName | typeof OLD>>();
+  /** Block → the names under which it is held, for those that changed. */
+  readonly #names = new Map<number, Set<BlockName | typeof OLD>>();
+  readonly #stored = new Set<number>();
+  readonly #predicted: number;
+  #cleared = false;
+  /** Blocks held from the prompt's start on. */
+  #run: number;
 
   constructor(miss: Miss, path: PromptPath) {
     this.#miss = miss;
     this.#path = path;
-    const predicted = Math.floor(miss.predictedTokens / miss.blockTokens);
-    for (let block = 0; block < predicted; block++) this.#held.set(block, new Set([OLD]));
-    const stored = new Set<number>();
-    for (const { from, count } of path.placed.values()) for (let i = 0; i < count; i++) stored.add(from + i);
-    // What is held beyond the first block that was missing, and was not stored since, was there all the time.
-    for (let block = predicted + 1; block < miss.heldNow; block++) {
-      if (!stored.has(block)) this.#held.set(block, new Set([OLD]));
-    }
+    this.#predicted = Math.floor(miss.predictedTokens / miss.blockTokens);
+    this.#run = this.#predicted;
+    for (const { from, count } of path.placed.values()) for (let i = 0; i < count; i++) this.#stored.add(from + i);
   }
 
   /** @returns whether with this change, or a part of it, the index said what the engine said */
   apply(change: JournalEntry): boolean {
     if (change.type === "cleared") {
-      this.#held.clear();
+      this.#names.clear();
+      this.#cleared = true;
+      this.#run = 0;
       return this.#miss.reportedTokens === 0;
     }
     const counts = change.type === "stored" || (change.type === "counted" && change.counted);
@@ -164,16 +174,27 @@ class HeldBlocks {
   }
 
   #hold(block: number, name: BlockName, holds: boolean): void {
-    const names = this.#held.get(block) ?? new Set();
+    const names = this.#names.get(block) ?? new Set(this.#wasHeld(block) ? [OLD] : []);
     if (!names.delete(name) || holds) names.delete(OLD);
     if (holds) names.add(name);
-    this.#held.set(block, names);
+    this.#names.set(block, names);
+    if (names.size === 0) this.#run = Math.min(this.#run, block);
+    while (this.#isHeld(this.#run)) this.#run++;
+  }
+
+  /** Before the first change. What lies beyond the first block that was missing and was not stored since was there all the time. */
+  #wasHeld(block: number): boolean {
+    if (this.#cleared || block === this.#predicted) return false;
+    return block < this.#predicted || (block < this.#miss.heldNow && !this.#stored.has(block));
+  }
+
+  #isHeld(block: number): boolean {
+    const names = this.#names.get(block);
+    return names === undefined ? this.#wasHeld(block) : names.size > 0;
   }
 
   #tokens(): number {
-    let block = 0;
-    while ((this.#held.get(block)?.size ?? 0) > 0) block++;
-    const tokens = block * this.#miss.blockTokens;
+    const tokens = this.#run * this.#miss.blockTokens;
     return tokens - (tokens % this.#miss.alignTokens);
   }
 }

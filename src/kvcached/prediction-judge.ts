@@ -4,7 +4,7 @@ import type { Outcome, PredictionVerdict } from "../core/prefix-knowledge.ts";
 import type { PrefixIndex, StoredBlocks, WorkerSlot } from "../kvindex/prefix-index.ts";
 import type { AppliedChange } from "./applied-index.ts";
 import { ChangeJournal, type JournalEntry } from "./change-journal.ts";
-import { type Anchor, explainMiss, type Miss } from "./explain-miss.ts";
+import { type Anchor, explainMiss } from "./explain-miss.ts";
 
 /** Where everything stood when a request was sent. */
 export interface SentMark {
@@ -102,11 +102,19 @@ export class PredictionJudge {
       told(plain ?? { result: "unexplained", reason: "it is not known when it was sent" });
       return;
     }
-    const { anchors, heldNow } = this.#held(root, prompt, predictedTokens);
-    const miss = { root, prompt, predictedTokens, reportedTokens, alignTokens, anchors, heldNow };
+    const last = this.#match(root, prompt);
+    const miss = { root, prompt, predictedTokens, reportedTokens, alignTokens, heldNow: last.blocks };
+    const anchors = [last];
+    let predicted: Anchor | undefined;
     const look = (): boolean => {
       const { changes } = this.#journal.since(mark.change);
-      const found = explainMiss({ ...miss, blockTokens: this.#blockTokens }, changes);
+      const known = { ...miss, blockTokens: this.#blockTokens };
+      let found = explainMiss({ ...known, anchors }, changes);
+      if (found === undefined && changes.length > 0) {
+        // Rarely needed, and as dear as a dozen look-ups.
+        predicted ??= this.#endOf(root, prompt, Math.floor(predictedTokens / this.#blockTokens));
+        found = predicted && explainMiss({ ...known, anchors: [...anchors, predicted] }, changes);
+      }
       if (found !== undefined) told({ result: "in_flight", reason: reasonOf(found, found.atMs - mark.atMs) });
       return found !== undefined;
     };
@@ -137,22 +145,18 @@ export class PredictionJudge {
     this.#waiting.add(cancel);
   }
 
-  /** What the index says now, and where the last block ends that was predicted. */
-  #held(root: string, prompt: Uint8Array, predictedTokens: number): Pick<Miss, "anchors" | "heldNow"> {
+  /** Where the prompt's first `blocks` blocks end; undefined where fewer are held now. */
+  #endOf(root: string, prompt: Uint8Array, blocks: number): Anchor | undefined {
     const last = this.#match(root, prompt);
-    const predicted = this.#blockTokens === 0 ? 0 : Math.floor(predictedTokens / this.#blockTokens);
-    const anchors = [last];
-    if (predicted > 0 && last.blocks > predicted) {
-      // The shortest beginning of the prompt of which so many blocks are held ends with a byte more than they do.
-      let [low, high] = [0, last.bytes];
-      while (low < high) {
-        const middle = (low + high) >>> 1;
-        if (this.#match(root, prompt.subarray(0, middle + 1)).blocks >= predicted) high = middle;
-        else low = middle + 1;
-      }
-      anchors.push({ blocks: predicted, bytes: low });
+    if (!(blocks > 0 && last.blocks > blocks)) return undefined;
+    // The shortest beginning of the prompt of which so many blocks are held ends with a byte more than they do.
+    let [low, high] = [0, last.bytes];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#match(root, prompt.subarray(0, middle + 1)).blocks >= blocks) high = middle;
+      else low = middle + 1;
     }
-    return { anchors, heldNow: last.blocks };
+    return { blocks, bytes: low };
   }
 
   #match(root: string, prompt: Uint8Array): Anchor {
