@@ -190,6 +190,8 @@ async function runPrefill(
 ): Promise<QuietEnd> {
   const { exchange, subject, request, query } = routed;
   const { worker, booking } = prefill;
+  exchange.trace?.phase("prefill");
+  exchange.trace?.note({ "cgn.worker": worker.id, "server.address": worker.url });
   const plan = forwardPlan(exchange, subject, request, worker, fresh, { edits, quiet: true });
   const load = core.loads.of(worker.id);
   const sentMs = core.clock.now();
