@@ -6,9 +6,12 @@ interface Node {
 
 const METHODS: Readonly<Record<string, string>> = { strip: "__strip", lstrip: "__lstrip", rstrip: "__rstrip" };
 
+const FILTERS: Readonly<Record<string, string>> = { trim: "__trim", string: "__str" };
+
 /**
- * Let a template's `strip(…)`, `lstrip(…)`, `rstrip(…)` and `trim` do what Python's do: the letters that are named go, and white
- * space is what it is for Python. The interpreter (@huggingface/jinja 0.5.11) takes JavaScript's `trim()` for all of them.
+ * Let a template's `strip(…)`, `lstrip(…)`, `rstrip(…)`, `trim` and `string` do what Python's do: the letters that are named
+ * go, white space is what it is for Python, and values are spelled as `str()` spells them. The interpreter (@huggingface/jinja 0.5.11)
+ * takes JavaScript's ways for all of them.
  * Changes the tree; `stripFunctions()` must be among the names that the template may use.
  */
 export function withPythonStrings<T extends object>(tree: T): T {
@@ -33,7 +36,7 @@ function rewrite(value: unknown): void {
   if (isNode(value)) call(value);
 }
 
-/** `x.strip(y)` and `x | trim` become `__strip(x, y)`. */
+/** `x.strip(y)` and `x | trim` become `__strip(x, y)`; `x | string` becomes `__str(x)`. */
 function call(node: Node): void {
   const { type, callee, operand, filter } = node;
   if (
@@ -49,12 +52,13 @@ function call(node: Node): void {
     node["args"] = [object, ...(node["args"] as unknown[])];
   } else if (type === "FilterExpression" && isNode(filter)) {
     const named = filter.type === "CallExpression" ? filter["callee"] : filter;
-    if (!isNode(named) || named["value"] !== "trim") return;
+    const name = isNode(named) ? FILTERS[String(named["value"])] : undefined;
+    if (name === undefined) return;
     const args = filter.type === "CallExpression" ? (filter["args"] as unknown[]) : [];
     for (const member of Object.keys(node)) delete node[member];
     Object.assign(node, {
       type: "CallExpression",
-      callee: { type: "Identifier", value: "__strip" },
+      callee: { type: "Identifier", value: name },
       args: [operand, ...args],
     });
   }
@@ -84,5 +88,49 @@ export function stripFunctions(asciiBlanks: boolean): Readonly<Record<string, un
     if (end) while (to > from && isOff(text[to - 1]!)) to--;
     return text.slice(from, to);
   };
-  return { __strip: strip(true, true), __lstrip: strip(true, false), __rstrip: strip(false, true) };
+  const trim = strip(true, true);
+  const __trim = (value: unknown, letters: unknown) => trim(pythonStr(value), letters);
+  return { __trim, __str: pythonStr, __strip: trim, __lstrip: strip(true, false), __rstrip: strip(false, true) };
+}
+
+/** Python's `str()` of a value as the interpreter hands it to functions: lists and objects have values of its own in them. */
+function pythonStr(value: unknown): string {
+  if (typeof value === "string") return value;
+  return value === undefined ? "" : pythonRepr(value);
+}
+
+function pythonRepr(value: unknown): string {
+  if (value === null || value === undefined) return "None";
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value === "string") return quoted(value);
+  if (Array.isArray(value)) return `[${value.map((item) => pythonRepr(inner(item))).join(", ")}]`;
+  if (!(value instanceof Map)) return String(value);
+  const members = [...value].map(([key, member]) => `${quoted(String(key))}: ${pythonRepr(inner(member))}`);
+  return `{${members.join(", ")}}`;
+}
+
+/** The interpreter's own values have what they stand for in `value`. */
+function inner(item: unknown): unknown {
+  return typeof item === "object" && item !== null && "value" in item ? item.value : item;
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };
+
+/** Letters that Python does not print: control, format and private ones, separators but the space. */
+const UNPRINTED = /[\p{C}\p{Z}]/u;
+
+function quoted(text: string): string {
+  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
+  let out = quote;
+  for (const letter of text) {
+    if (letter === quote) out += `\\${letter}`;
+    else if (letter === " " || !(UNPRINTED.test(letter) || letter === "\\")) out += letter;
+    else out += ESCAPES[letter] ?? hex(letter.codePointAt(0)!);
+  }
+  return out + quote;
+}
+
+function hex(code: number): string {
+  if (code < 0x100) return `\\x${code.toString(16).padStart(2, "0")}`;
+  return code < 0x10000 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`;
 }

@@ -43,7 +43,7 @@ function addItem(messages: Record<string, unknown>[], item: Json): boolean {
     messages.push({ role, content: parts });
     return true;
   }
-  if (role === "assistant" && (type === undefined || type === "message")) {
+  if (role === "assistant" && type === "message") {
     const parts = partsOf(content) ?? [];
     if (assistant === undefined) messages.push({ role, content: parts });
     else assistant["content"] = [...(Array.isArray(assistant["content"]) ? assistant["content"] : []), ...parts];
