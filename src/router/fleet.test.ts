@@ -29,6 +29,41 @@ const codeOf = (run: () => unknown): string => {
   }
 };
 
+describe("a worker that is held back", () => {
+  const held = new Set<string>();
+  const ready = (workers: readonly WorkerInfo[], ...heldBack: string[]): string[] => {
+    held.clear();
+    for (const id of heldBack) held.add(id);
+    const directory = createMemoryDirectory(workers);
+    const fleet = new Fleet(
+      directory,
+      () => {},
+      () => {},
+      (id) => (held.has(id) ? "circuit open" : undefined),
+    );
+    const ids = fleet.group("m")!.ready.map(({ id }) => String(id));
+    fleet.close();
+    return ids;
+  };
+  const as = (id: string, role: WorkerInfo["role"] = "both"): WorkerInfo =>
+    worker({ id: workerId(id), role, traits: { servesWhole: true } });
+
+  it("is not chosen while another takes its requests; where all are, all may be", () => {
+    const both = [as("a"), as("b")];
+    expect(ready(both)).toEqual(["a", "b"]);
+    expect(ready(both, "a")).toEqual(["b"]);
+    expect(ready(both, "a", "b")).toEqual(["a", "b"]);
+  });
+
+  // The one prefill engine failed, and requests were refused although it might have answered the next.
+  it("is kept where it is the last of its role, and nobody serves requests whole", () => {
+    const parts = [as("p", "prefill"), as("d1", "decode"), as("d2", "decode")];
+    expect(ready(parts, "p")).toEqual(["p", "d1", "d2"]);
+    expect(ready(parts, "d1")).toEqual(["p", "d2"]);
+    expect(ready([...parts, as("b")], "p", "d1")).toEqual(["d2", "b"]);
+  });
+});
+
 describe("findGroup()", () => {
   // The agent's clean stop took its engines out, and clients got 404 instead of 503 with Retry-After.
   it("gives NO_WORKER for a model whose engines were taken out, MODEL_NOT_FOUND for one that never was", () => {

@@ -133,6 +133,16 @@ export class Fleet {
     );
   }
 
+  /**
+   * Those that are not held back. Nobody is refused because of a breaker: where all of a role are, and nobody serves requests whole,
+   * all of that role may be asked.
+   */
+  #preferred(able: readonly WorkerInfo[]): readonly WorkerInfo[] {
+    const free = able.filter((w) => this.#heldBack(w.id) === undefined);
+    if (free.length === able.length || free.some((w) => w.role === "both")) return free;
+    return able.filter((w) => free.includes(w) || !free.some(({ role }) => role === w.role));
+  }
+
   #markOf(worker: WorkerInfo): Mark | undefined {
     return this.#marks.get(worker.id) ?? this.#marks.get(worker.node);
   }
@@ -214,9 +224,7 @@ export class Fleet {
     this.#groups = new Map(
       [...groups].map(([model, workers]) => {
         const able = workers.filter((w) => this.whyNot(w) === undefined);
-        const ready = able.filter((w) => this.#heldBack(w.id) === undefined);
-        // Nobody is refused because of a breaker: where all are held back, all may be asked.
-        return [model, { model, workers, ready: ready.length === 0 ? able : ready }];
+        return [model, { model, workers, ready: this.#preferred(able) }];
       }),
     );
   }
