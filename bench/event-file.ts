@@ -29,6 +29,8 @@ export interface EventOptions {
   readonly untilBlocks?: number;
   /** Remove everything at the end. */
   readonly drain?: boolean;
+  /** Blocks that one event stores at most, as when they are generated; else all that a request adds. */
+  readonly eventBlocks?: number;
 }
 
 /** What an event file has. */
@@ -72,7 +74,7 @@ export function writeEvents(path: string, trace: Trace, options: EventOptions): 
       out.asked(chunks);
       const worker = chooseWorker(caches, loads, chunks);
       const cache = caches[worker]!;
-      stored += storeMissing(out, worker, cache, chunks);
+      stored += storeMissing(out, worker, cache, chunks, options.eventBlocks);
       removed += evict(out, worker, cache, options.cacheChunks);
     }
   }
@@ -113,11 +115,17 @@ function chooseWorker(caches: readonly Cache[], loads: Float64Array, chunks: Tra
   return worker;
 }
 
-function storeMissing(out: EventWriter, worker: number, cache: Cache, chunks: TraceRequest): number {
+function storeMissing(
+  out: EventWriter,
+  worker: number,
+  cache: Cache,
+  chunks: TraceRequest,
+  eventBlocks = Number.POSITIVE_INFINITY,
+): number {
   let depth = 0;
   while (depth < chunks.length && cache.has(chunks[depth]!)) depth++;
   const missing = chunks.slice(depth);
-  if (missing.length > 0) out.stored(worker, depth === 0 ? undefined : chunks[depth - 1], missing);
+  if (missing.length > 0) out.stored(worker, depth === 0 ? undefined : chunks[depth - 1], missing, eventBlocks);
   // The tail is the first to go.
   for (const chunk of chunks.toReversed()) {
     cache.delete(chunk);
@@ -151,13 +159,17 @@ class EventWriter {
     for (const chunk of chunks) for (let i = 0; i < CHUNK_BLOCKS; i++) this.#content(chunk * CHUNK_BLOCKS + i);
   }
 
-  stored(worker: number, parent: number | undefined, chunks: TraceRequest): void {
-    this.#head(STORED, worker, chunks.length * CHUNK_BLOCKS, parent, 4);
-    for (const chunk of chunks) {
-      for (let i = 0; i < CHUNK_BLOCKS; i++) {
-        this.#name(chunk * CHUNK_BLOCKS + i);
-        this.#content(chunk * CHUNK_BLOCKS + i);
+  stored(worker: number, parent: number | undefined, chunks: TraceRequest, eventBlocks: number): void {
+    const blocks = chunks.flatMap((chunk) => Array.from({ length: CHUNK_BLOCKS }, (_, i) => chunk * CHUNK_BLOCKS + i));
+    let before = parent === undefined ? undefined : parent * CHUNK_BLOCKS + CHUNK_BLOCKS - 1;
+    for (let at = 0; at < blocks.length; at += eventBlocks) {
+      const some = blocks.slice(at, at + eventBlocks);
+      this.#head(STORED, worker, some.length, before, 4);
+      for (const block of some) {
+        this.#name(block);
+        this.#content(block);
       }
+      before = some.at(-1);
     }
   }
 
@@ -182,7 +194,7 @@ class EventWriter {
       this.#words.fill(0, this.#at, this.#at + 2);
       this.#at += 2;
     }
-    if (parent !== undefined) this.#name(parent * CHUNK_BLOCKS + CHUNK_BLOCKS - 1);
+    if (parent !== undefined) this.#name(parent);
   }
 
   #content(block: number): void {

@@ -28,6 +28,11 @@ const UPDATES: readonly (readonly [string, EventOptions, boolean])[] = [
   ["64 workers, unlimited caches", { workers: 64, cacheChunks: UNLIMITED, drain: true }, false],
   ["16 workers, LRU of 65,536 blocks", { workers: 16, cacheChunks: 2048 }, true],
   ["64 workers, LRU of 32,768 blocks", { workers: 64, cacheChunks: 1024 }, true],
+  [
+    "16 workers, 1 M blocks, one an event",
+    { workers: 16, cacheChunks: UNLIMITED, untilBlocks: 1e6, eventBlocks: 1 },
+    true,
+  ],
 ];
 
 /**

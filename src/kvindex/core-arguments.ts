@@ -3,6 +3,10 @@ import type { Bridge } from "./bridge.ts";
 import { AREA, type Core } from "./core.ts";
 import type { BlockNames } from "./prefix-index.ts";
 
+/** So short lists are there sooner one by one. */
+const FEW = 8;
+const FEW_BYTES = 256;
+
 /** Puts the arguments of calls where the core reads them. What has grown large stays: the next call finds room. */
 export class CoreArguments {
   readonly #core: Core;
@@ -36,6 +40,12 @@ export class CoreArguments {
     const bytes = 8 * (names.length + 1);
     const at = this.#area(AREA.names, bytes);
     if (at === 0) return false;
+    if (names.length <= FEW) {
+      const to = this.#core.longs;
+      if (parent !== undefined) to[at / 8] = parent;
+      for (let i = 0; i < names.length; i++) to[at / 8 + 1 + i] = names[i]!;
+      return true;
+    }
     this.#bridge.room(bytes);
     const to = this.#bridge.longs;
     if (parent !== undefined) to[0] = parent;
@@ -49,6 +59,10 @@ export class CoreArguments {
   putBytes(bytes: Uint8Array): boolean {
     const at = this.#area(AREA.bytes, bytes.length);
     if (at === 0 && bytes.length > 0) return false;
+    if (bytes.length <= FEW_BYTES) {
+      this.#core.bytes.set(bytes, at);
+      return true;
+    }
     this.#bridge.room(bytes.length);
     this.#bridge.bytes.set(bytes);
     this.#bridge.send(at, bytes.length);
@@ -59,6 +73,11 @@ export class CoreArguments {
   putEnds(ends: Uint32Array, count: number): boolean {
     const at = this.#area(AREA.ends, 4 * count);
     if (at === 0 && count > 0) return false;
+    if (count <= FEW) {
+      const { words } = this.#core;
+      for (let i = 0; i < count; i++) words[at / 4 + i] = ends[i]!;
+      return true;
+    }
     this.#bridge.room(4 * count);
     this.#bridge.words.set(count === ends.length ? ends : ends.subarray(0, count));
     this.#bridge.send(at, 4 * count);
@@ -69,6 +88,11 @@ export class CoreArguments {
   putHashes(hashes: BigUint64Array): boolean {
     const at = this.#core.room(AREA.hashes, 8 * hashes.length);
     if (at === 0 && hashes.length > 0) return false;
+    if (hashes.length <= FEW) {
+      const to = this.#core.longs;
+      for (let i = 0; i < hashes.length; i++) to[at / 8 + i] = hashes[i]!;
+      return true;
+    }
     this.#bridge.room(8 * hashes.length);
     this.#bridge.longs.set(hashes);
     this.#bridge.send(at, 8 * hashes.length);

@@ -78,6 +78,7 @@ export class Core {
   readonly #memory: WebAssembly.Memory;
   #bytes = new Uint8Array();
   #words = new Uint32Array();
+  #longs = new BigUint64Array();
 
   /** @param maxBytes - its memory never grows beyond; 4 MiB are taken at once, and 8 MiB may be however little that is */
   constructor(maxBytes: number, seed: number) {
@@ -99,6 +100,7 @@ export class Core {
     const { buffer } = this.#memory;
     this.#bytes = new Uint8Array(buffer);
     this.#words = new Uint32Array(buffer);
+    this.#longs = new BigUint64Array(buffer);
   }
 
   /** The memory as bytes. */
@@ -108,6 +110,11 @@ export class Core {
 
   get words(): Uint32Array {
     return this.#words;
+  }
+
+  /** The memory as 64-bit names and hashes. */
+  get longs(): BigUint64Array {
+    return this.#longs;
   }
 
   /** The address of an area with room for so many bytes, its content lost when it had not; 0 when there is no memory. */

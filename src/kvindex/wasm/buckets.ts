@@ -40,7 +40,7 @@ const ALIGN: u32 = 2 * BUCKET;
  * A part is full at so many 64ths of its slots, or some more up to SPREAD, by where it lies: names spread evenly, so parts that were
  * full at the same share would all be halved within a short time, and be half empty all together after it.
  */
-const FULL: u32 = 36;
+const FULL: u32 = 40;
 const SPREAD: u32 = 20;
 
 export const TABLE_DEPTH: u32 = 4;

@@ -20,7 +20,7 @@ import { attach, discard, findChild, newRun, runOf, split, trim } from "./tree";
 
 /** Storing: a chain of blocks is walked down along what is there, and branched and appended where it is not. */
 
-/** Room of a run that is made for a block or two, as generation stores them: the next ones are appended. */
+/** Room of a run that is made for few blocks, as generation stores them: the next ones are appended. */
 const SMALL_STORE: u32 = 8;
 const MAX_ROOM_AHEAD: u32 = 32;
 /** Hash `count` blocks of the area BYTES, which end at ENDS, to HASHES. */
@@ -156,8 +156,10 @@ function append(run: u32, first: u32, count: u32): u32 {
 }
 
 function appendChild(run: u32, first: u32, count: u32): u32 {
-  const length = load<u32>(run, RUN_LENGTH);
-  const room = count >= SMALL_STORE ? count : min(MAX_ROOM_AHEAD, max(SMALL_STORE, 2 * length));
+  const ahead = min(MAX_ROOM_AHEAD, max<u32>(SMALL_STORE, 2 * load<u32>(run, RUN_LENGTH)));
+  // A chain that goes on in small steps will go on in more of them.
+  const goesOn = load<u32>(run, RUN_CHILDREN) === 0 && (load<u32>(run, RUN_FLAGS) & FLAG_ROOT) === 0;
+  const room = count < SMALL_STORE || goesOn ? max(count, ahead) : count;
   const place = alloc(room);
   if (place === 0) return 0;
   const child = newRun(place, count, room, run);
