@@ -50,6 +50,15 @@ describe("cgn replay", () => {
     expect(runs((await cgn(...argv)).out)).toEqual(first);
   });
 
+  it("says why requests were refused that no engine's cache can hold", async () => {
+    const { out } = await cgn("replay", "trace.jsonl", "--engines", "2", "--blocks", "3", "--json");
+    const { rejected, notes } = JSON.parse(out);
+    expect(rejected).toBe(120);
+    expect(notes.join()).toContain(
+      "120 requests were refused since prompt and answer are longer than an engine's cache of 1536",
+    );
+  });
+
   it("hits the ceiling with one engine, unlimited blocks and work that takes no time", async () => {
     const { out } = await cgn(
       "replay",

@@ -53,6 +53,8 @@ export class Measures {
   readonly tierTokens: Record<string, number> = {};
   requests = 0;
   rejected = 0;
+  /** Of those: longer than an engine's whole cache. */
+  tooLong = 0;
   failed = 0;
   retried = 0;
   cachedTokens = 0;

@@ -96,6 +96,8 @@ describe("openTrace()", () => {
 
   it.each([
     ["", "it is empty"],
+    ["TIMESTAMP,ContextTokens,GeneratedTokens\n", "it has no requests"],
+    ["TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1e12,3\n", "at most 100000000 tokens"],
     ["a,b,c\n1,2,3\n", "of no format that is known"],
     [`${MOONCAKE}{"timestamp": 1}\n`, "line 3 is wrong"],
     [`{"timestamp": 1, "input_length": 10, "output_length": 1, "hash_ids": [1, 2]}\n`, "at most 1"],

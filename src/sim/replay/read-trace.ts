@@ -104,6 +104,10 @@ async function* readAll(
       if (ended) return;
     }
     if (batch.length > 0) yield batch;
+    if (count === 0) {
+      const behind = options.skip === undefined ? "" : ` behind the first ${options.skip}`;
+      throw invalid(options.file, `it has no requests${behind} that were answered`);
+    }
     // The next round begins one mean gap after this one's end.
     roundStart += last + (count > 1 ? last / (count - 1) : 0);
   }

@@ -286,6 +286,7 @@ export class Replay {
       // Longer than the engine's whole cache: the engine's own word to the client.
       if (!(e instanceof RangeError)) throw e;
       job.router.gaveUp(at, choice);
+      this.measures.tooLong++;
       this.#reject(job);
       this.#over(at, job);
       return;

@@ -172,8 +172,13 @@ function figuresOf(
     preemptions,
     outputTokensPerSecond: virtualSeconds === 0 ? 0 : m.outputTokens / virtualSeconds,
     perEngine,
-    notes: trace.notes,
+    notes: m.tooLong === 0 ? trace.notes : [...trace.notes, tooLongNote(m.tooLong, options)],
   };
+}
+
+function tooLongNote(count: number, { limits }: ReplayOptions): string {
+  const tokens = limits.blocks * limits.blockTokens;
+  return `${count} requests were refused since prompt and answer are longer than an engine's cache of ${tokens} tokens (--blocks, --profile)`;
 }
 
 const share = (part: number, whole: number): number => (whole === 0 ? 0 : part / whole);

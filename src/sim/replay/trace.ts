@@ -38,9 +38,14 @@ export interface TraceFormat {
   read(line: string): TraceRow | undefined;
 }
 
+/** Far beyond any model's context; a mistaken column must not fill the memory with blocks. */
+const MOST_TOKENS = 100_000_000;
+
 /** A count of tokens. @throws TypeError */
 export function tokenCount(value: unknown, name: string): number {
   const count = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+  if (typeof count === "number" && count > MOST_TOKENS)
+    throw new TypeError(`"${name}" is ${count}; at most ${MOST_TOKENS} tokens would be right`);
   if (typeof count === "number" && Number.isFinite(count) && count >= 0) return Math.max(1, Math.round(count));
   throw new TypeError(`"${name}" is ${JSON.stringify(value) ?? "missing"}, not a count of tokens`);
 }
