@@ -141,9 +141,9 @@ export class FollowedWorker {
     return this.#vocabulary;
   }
 
-  /** A request goes to this worker. `elsewhere`: another process chose it, by its copy of the index. */
-  sent(root: string, prompt: Uint8Array, elsewhere = false): void {
-    this.#sent.note(root, prompt, this.#judge.sent({ elsewhere, unproved: this.knownBy === "unproved" }));
+  /** A request goes to this worker. `how`: as `PredictionJudge.sent()`. */
+  sent(root: string, prompt: Uint8Array, how: { elsewhere?: boolean; matchedMs?: number } = {}): void {
+    this.#sent.note(root, prompt, this.#judge.sent({ ...how, unproved: this.knownBy === "unproved" }));
     this.#history?.sent(root, prompt);
   }
 

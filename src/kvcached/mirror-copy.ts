@@ -35,6 +35,8 @@ export class MirrorCopy {
   readonly #marks = new VersionMarks();
   readonly #inherited = new Set<WorkerId>();
   readonly #found: PrefixMatch[] = [];
+  /** When each query was matched, for what is sent by it. */
+  readonly #matched = new WeakMap<MatchQuery, number>();
   readonly #journalBytes = () => journalBytes(this.workers.size);
 
   constructor(options: MirrorCopyOptions) {
@@ -78,6 +80,7 @@ export class MirrorCopy {
   }
 
   match(query: MatchQuery): WorkerMatch[] {
+    this.#matched.set(query, this.#o.clock.now());
     return matchWorkers(query, this.workers, this.index.match(query.root, query.prompt, this.#found));
   }
 
@@ -86,7 +89,8 @@ export class MirrorCopy {
     const worker = this.workers.get(note.worker);
     if (worker === undefined) return;
     if (note.type === "observed") worker.observe(note.outcome, judged);
-    else worker[note.type](note.query.root, note.query.prompt);
+    else if (note.type === "unsent") worker.unsent(note.query.root, note.query.prompt);
+    else worker.sent(note.query.root, note.query.prompt, this.#matched.get(note.query));
   }
 
   #apply(delta: KvDelta, version: number): void {

@@ -72,8 +72,8 @@ export class MirroredWorker implements MatchableWorker {
     return true;
   }
 
-  sent(root: string, prompt: Uint8Array): void {
-    this.#sent.note(root, prompt, this.#judge.sent({ unproved: this.knownBy === "unproved" }));
+  sent(root: string, prompt: Uint8Array, matchedMs = Number.POSITIVE_INFINITY): void {
+    this.#sent.note(root, prompt, this.#judge.sent({ matchedMs, unproved: this.knownBy === "unproved" }));
     this.#history?.sent(root, prompt);
   }
 

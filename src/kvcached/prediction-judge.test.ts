@@ -167,6 +167,17 @@ describe("PredictionJudge", () => {
     expect(late[0]?.result).toBe("unexplained");
   });
 
+  it("sent() of a retry goes back to the match that it was chosen by", () => {
+    const w = setUp();
+    w.judge.sent();
+    w.clock.pass(5_000);
+    const matchedMs = w.clock.now();
+    w.clock.pass(100);
+    w.store("aaaabbbb");
+    w.clock.pass(2_000);
+    expect(w.judged(PROMPT, 0, 32, w.judge.sent({ matchedMs }))[0]?.result).toBe("in_flight");
+  });
+
   it("judge() says that too much changed when the journal is too small", () => {
     const w = setUp(1_000);
     w.store("aaaa");

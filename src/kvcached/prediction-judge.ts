@@ -63,13 +63,17 @@ export class PredictionJudge {
     this.#blockTokens = options.blockTokens ?? 0;
   }
 
-  /** A request goes there. `elsewhere`: another process predicted, by a copy that hears of changes later. */
-  sent({ elsewhere = false, unproved = false } = {}): SentMark {
+  /**
+   * A request goes there. `elsewhere`: another process predicted, by a copy that hears of changes later. `matchedMs`: when it was
+   * matched, where that was earlier (a retry goes by the first match).
+   */
+  sent({ elsewhere = false, unproved = false, matchedMs = Number.POSITIVE_INFINITY } = {}): SentMark {
     const { clock, index } = this.#o;
     const atMs = clock.now();
     this.#journal.begin();
     this.#lastSentMs = atMs;
-    const change = elsewhere ? this.#journal.firstAt(atMs - ELSEWHERE_MS) : this.#journal.next;
+    const fromMs = Math.min(matchedMs, elsewhere ? atMs - ELSEWHERE_MS : atMs);
+    const change = fromMs < atMs ? this.#journal.firstAt(fromMs) : this.#journal.next;
     return { clock: index.clock, change, atMs, unproved };
   }
 
@@ -175,7 +179,7 @@ function plainVerdict({ cachedTokens, predictedTokens }: Outcome, mark?: SentMar
 function reasonOf(change: JournalEntry, afterMs: number): string {
   const ms = Math.round(Math.abs(afterMs));
   const when =
-    afterMs >= 0 ? `${ms} ms after the request was sent` : `${ms} ms before, and had not reached the router yet`;
+    afterMs >= 0 ? `${ms} ms after the request was sent` : `${ms} ms before it was sent, after it was matched`;
   if (change.type === "counted") return `the check of generated tokens spoke ${when}`;
   const what = {
     stored: "stored blocks that it has",

@@ -74,7 +74,7 @@ describe("agent, kvcached and router as three processes on one file", () => {
     expect(sources.every((s) => s.state === "live")).toBe(true);
     const stats = JSON.parse((await runCgn(["kv", "stats", "--uds", uds, "--json"])).out) as { blocks: number };
     expect(Number(stats.blocks)).toBeGreaterThan(0);
-  });
+  }, 30_000);
 
   it("answers 503 with a reason and Retry-After once the agent has stopped, and leaves no engine", async () => {
     const pids = engines.flatMap((port) => pidsWith("--port", String(port)));
