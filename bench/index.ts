@@ -18,6 +18,8 @@ export interface IndexBenchOptions {
   readonly json: boolean;
   /** A small part of it, without the peers. */
   readonly quick?: boolean;
+  /** `updates`, `questions` or `snapshots` alone; all when there is none. */
+  readonly only?: readonly string[];
   /** A trace of JSON lines with `hash_ids`. */
   readonly trace?: string | undefined;
 }
@@ -42,14 +44,18 @@ const UPDATES: readonly (readonly [string, EventOptions, boolean])[] = [
 export async function run(options: IndexBenchOptions): Promise<BenchResult> {
   const trace = readTrace(options.trace);
   mkdirSync(WORK, { recursive: true });
-  const results = [
-    ...updateFigures(trace, options),
-    ...(options.quick === true
-      ? [[16, 1e6]]
-      : [16, 64, 256, 1024].flatMap((w) => [1e6, 1e7].map((n) => [w, n]))
-    ).flatMap(([workers, blocks]) => questionFigures(trace, workers!, blocks!)),
-    ...snapshotFigures(trace),
-  ];
+  const { only = [], quick = false } = options;
+  const isWanted = (part: string) => only.length === 0 || only.includes(part);
+  const sizes = quick ? [[16, 1e6]] : [16, 64, 256, 1024].flatMap((workers) => [1e6, 1e7].map((n) => [workers, n]));
+  const results: BenchFigure[] = [];
+  if (isWanted("updates")) results.push(...updateFigures(trace, options));
+  if (isWanted("questions")) {
+    for (const [workers, blocks] of sizes) {
+      results.push(...questionFigures(trace, workers!, blocks!));
+      process.stderr.write(`Asked ${workers} workers with ${blocks! / 1e6} M blocks\n`);
+    }
+  }
+  if (isWanted("snapshots")) results.push(...snapshotFigures(trace));
   const result: BenchResult = { bench: "index", results, machine: machine() };
   printResult(result, options.json);
   return result;
