@@ -64,7 +64,7 @@ class Twins {
     this.#names = [0n];
     this.#chains = [];
     this.#documents = [];
-    this.#longest = random.below(3) === 0 ? 150 : 12;
+    this.#longest = random.below(10) === 0 ? 150 : 12;
     this.#tiers = random.below(2) === 0 ? ["device"] : TIERS;
     this.#mischief = 2 + random.below(40);
   }
