@@ -61,7 +61,8 @@ function several(routers: number): RouterUnderTest {
     commands(places) {
       const kvcached = `127.0.0.1:${places[0]!.spare}`;
       const uds = join(places[0]!.tokenizer, "kv.sock");
-      const daemon = [process.execPath, CGN, "kvcached", "--log-level", "warn", "--listen", kvcached, "--uds", uds];
+      const quiet = ["--log-level", "warn", "--set", `kv.index_dir=${places[0]!.tokenizer}/index`];
+      const daemon = [process.execPath, CGN, "kvcached", ...quiet, "--listen", kvcached, "--uds", uds];
       return [daemon, ...places.map((each) => cgnRouter(each, ["--kvcached", `http://${kvcached}`]))];
     },
   };

@@ -232,6 +232,10 @@ describe("createMirror", () => {
     const mirror = mirrorOf(uds, { directory });
     await live(mirror);
     expect(mirror.match(query(`${PAST}more`))).toHaveLength(1);
+    // As a router says that watched it from an earlier time on than whoever registered it.
+    listed = [worker(OTHER, { epoch: 0 })];
+    for (const listener of listeners) listener(listed);
+    expect(mirror.match(query(`${PAST}more`))).toHaveLength(1);
     await close();
     listed = [worker(OTHER, { epoch: 2 })];
     for (const listener of listeners) listener(listed);

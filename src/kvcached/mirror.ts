@@ -60,7 +60,9 @@ export function createMirror(options: MirrorOptions): Mirror {
   const leaveMetrics = options.metrics === undefined ? () => {} : exportMirror(options.metrics, links);
   const isVoid = (link: MirrorLink, { worker }: WorkerMatch): boolean => {
     const epoch = epochs.get(worker);
-    return epoch !== undefined && epoch !== link.copy?.workers.get(worker)?.info.epoch;
+    const known = link.copy?.workers.get(worker)?.info.epoch;
+    // A higher one is no older knowledge: of an engine that nobody starts, each who watches it counts from his own start.
+    return epoch !== undefined && (known === undefined || epoch > known);
   };
   const ownerOf = (id: WorkerId): MirrorLink | undefined =>
     links.find((link) => link.isLive && link.copy?.workers.has(id)) ??
