@@ -44,6 +44,7 @@ function answerLines(
   goals: readonly Goal[],
 ): readonly string[] {
   const { fleet, figures } = best;
+  const gpus = fleet.engines * gpusPerEngine;
   const figuresText = goals.map((goal) => `${goalName(goal)} ${span(reached(goal, best.figures))}`).join(", ");
   const slower = Math.round((sure.slowerThatHolds - 1) * 100);
   const headroom =
@@ -52,7 +53,7 @@ function answerLines(
       : `It holds while engines are up to ${slower} % slower than the profile says`;
   const { breaks } = sure;
   return [
-    `Cheapest that holds:  ${fleetText(fleet)} = ${fleet.engines * gpusPerEngine} GPUs. ${figuresText}, hit rate ${percent(figures.hitRate)}.`,
+    `Cheapest that holds:  ${fleetText(fleet)} = ${gpus} ${gpus === 1 ? "GPU" : "GPUs"}. ${figuresText}, hit rate ${percent(figures.hitRate)}.`,
     `How sure:             ${Math.round(sure.chance * 100)} %. ${headroom}; the profile's error is ${sure.errorPercent} %.`,
     breaks === undefined
       ? "Breaks first:         nothing, up to four times the load."

@@ -50,6 +50,16 @@ describe("cgn replay", () => {
     expect(runs((await cgn(...argv)).out)).toEqual(first);
   });
 
+  it("refuses an offload without room, and a report that cannot be written, before it plays anything", async () => {
+    const offload = cgn("replay", "trace.jsonl", "--kv-offload", "lmcache");
+    await expect(offload).rejects.toMatchObject({
+      code: "BAD_INVOCATION",
+      message: expect.stringContaining("--host-gib"),
+    });
+    const report = cgn("replay", "trace.jsonl", "--report", "nowhere/report.html");
+    await expect(report).rejects.toMatchObject({ code: "STORAGE_UNUSABLE" });
+  });
+
   it("says why requests were refused that no engine's cache can hold", async () => {
     const { out } = await cgn("replay", "trace.jsonl", "--engines", "2", "--blocks", "3", "--json");
     const { rejected, notes } = JSON.parse(out);

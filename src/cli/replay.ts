@@ -1,5 +1,5 @@
-import { writeFileSync } from "node:fs";
-import { isAbsolute, resolve } from "node:path";
+import { accessSync, constants, writeFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { CgnError } from "../core/errors.ts";
 import { POLICY_NAMES } from "../routing/policies.ts";
 import { findProfile } from "../sim/profiles/find-profile.ts";
@@ -63,6 +63,8 @@ export const replayCommand: Command = {
   },
   async run({ options, positionals }, cli) {
     const trace = await traceOf(positionals[0] ?? "", options, cli);
+    const report = typeof options["report"] === "string" ? resolve(cli.cwd, options["report"]) : undefined;
+    if (report !== undefined) checkFolder(report);
     const runs: ReplayRun[] = [];
     for (const policy of policiesOf(options)) {
       const run = await playOnce(trace, policy, options, cli);
@@ -71,7 +73,7 @@ export const replayCommand: Command = {
       if (options["json"]) cli.out(JSON.stringify(run.figures));
     }
     if (!options["json"]) cli.out(replayTable(runs));
-    if (typeof options["report"] === "string") writeReport(options["report"], runs, cli);
+    if (report !== undefined) writeReport(report, runs, cli);
     return 0;
   },
 };
@@ -149,13 +151,25 @@ async function replayOptions(trace: Trace, policy: string, options: Values, cli:
   };
 }
 
-function writeReport(file: string, runs: readonly ReplayRun[], cli: CliContext): void {
-  const path = isAbsolute(file) ? file : resolve(cli.cwd, file);
+/** A long replay must not end with nowhere to put its report. */
+function checkFolder(path: string): void {
+  try {
+    accessSync(dirname(path), constants.W_OK);
+  } catch (e) {
+    throw unwritable(path, e);
+  }
+}
+
+function unwritable(path: string, e: unknown): CgnError {
+  const said = e instanceof Error ? e.message : String(e);
+  return new CgnError("STORAGE_UNUSABLE", `Cannot write the report ${path}: ${said}`, { path });
+}
+
+function writeReport(path: string, runs: readonly ReplayRun[], cli: CliContext): void {
   try {
     writeFileSync(path, reportPage(runs));
   } catch (e) {
-    const said = e instanceof Error ? e.message : String(e);
-    throw new CgnError("STORAGE_UNUSABLE", `Cannot write the report ${path}: ${said}`, { path });
+    throw unwritable(path, e);
   }
   cli.err(`Report: ${path}`);
 }

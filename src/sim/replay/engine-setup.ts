@@ -59,6 +59,10 @@ function tiersOf(setup: EngineSetup): TierLimits[] {
     throw new CgnError("BAD_INVOCATION", message, { kvOffload });
   }
   if (!keeps) return [];
+  if (hostGib + diskGib <= 0) {
+    const message = `Cannot replay with kv_offload ${kvOffload}: it has no room. Add --host-gib 64 or --disk-gib 500`;
+    throw new CgnError("BAD_INVOCATION", message, { kvOffload });
+  }
   // LMCache in vLLM's own process reads while the step waits; the others read beside it.
   const room = {
     gib: { host: hostGib, disk: diskGib },
