@@ -20,11 +20,18 @@ interface Found {
 export function watchTexts(template: string, more: readonly string[]): TextWatch {
   const found: Found = { inside: new Set(more), whole: new Set() };
   collect(parse(tokenize(template, { lstrip_blocks: true, trim_blocks: true })), undefined, found);
-  // One expression: ten times faster on long contents than a search for each text.
-  const escaped = [...found.inside].map((text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"));
-  const inside = new RegExp(escaped.length === 0 ? "(?!)" : escaped.join("|"));
   const longest = Math.max(0, ...[...found.whole].map((text) => text.length)) + 16;
-  return (text) => (text.length <= longest && found.whole.has(text.trim())) || inside.test(text);
+  const isInside = search([...found.inside]);
+  return (text) => (text.length <= longest && found.whole.has(text.trim())) || isInside(text);
+}
+
+/** Searches for more texts are slower than one expression: 4 µs each for 32 KB, or 13 µs for any number. */
+const FEW = 2;
+
+function search(texts: readonly string[]): TextWatch {
+  if (texts.length <= FEW) return (text) => texts.some((one) => text.includes(one));
+  const expression = new RegExp(texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")).join("|"));
+  return (text) => expression.test(text);
 }
 
 type Use = keyof Found | undefined;
