@@ -26,11 +26,25 @@ export function adminBase(options: Values): string {
  * GET a text of a running router's admin port.
  * @throws CgnError DEPENDENCY_UNREACHABLE; BAD_INVOCATION with the router's words for what it refuses
  */
-export async function askAdmin(path: string, options: Values, cli: Pick<CliContext, "env" | "cwd">): Promise<string> {
+export function askAdmin(path: string, options: Values, cli: Pick<CliContext, "env" | "cwd">): Promise<string> {
+  return exchange("GET", path, options, cli);
+}
+
+/** The same with POST: what changes something. @throws CgnError as `askAdmin()` does */
+export function postAdmin(path: string, options: Values, cli: Pick<CliContext, "env" | "cwd">): Promise<string> {
+  return exchange("POST", path, options, cli);
+}
+
+async function exchange(
+  method: "GET" | "POST",
+  path: string,
+  options: Values,
+  cli: Pick<CliContext, "env" | "cwd">,
+): Promise<string> {
   const base = adminBase(options);
   const key = adminKey(options, cli);
   const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
-  const { status, body } = await fetchText(`${base}${path}`, { timeoutMs: 10_000, headers });
+  const { status, body } = await fetchText(`${base}${path}`, { timeoutMs: 10_000, headers, method });
   if (status === 200) return body;
   if (status >= 400 && status < 500) {
     throw new CgnError("BAD_INVOCATION", `Cannot ask the router at ${base}: ${wordsOf(body) ?? status}`, { status });

@@ -44,7 +44,10 @@ export const agentCommand: Command = {
         typeof value === "string" ? [[`agent.${key}`, { flag: `--${key.replace("listen_", "")}`, value }]] : [],
       ),
     );
-    const load = (before?: Settings): Promise<Settings> => loadForLaunch(options, cli, shortcuts, before);
+    const load = (before?: Settings, roles?: Shortcuts): Promise<Settings> =>
+      roles === undefined
+        ? loadForLaunch(options, cli, shortcuts, before)
+        : loadForLaunch({ ...options, role: undefined }, cli, { ...shortcuts, ...roles }, before);
     const settings = await load();
     if (options["endKept"] === true) return endKept(settings, options, cli);
     requireEngines(settings, "run an agent");
@@ -56,6 +59,7 @@ export const agentCommand: Command = {
       log,
       env: cli.env,
       reload: () => reloader.reload(),
+      changeRole: (node, role) => reloader.changeRole(node, role),
     });
     running = daemon;
     const { host, port } = daemon.admin ?? { host: "", port: 0 };

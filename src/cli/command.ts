@@ -50,6 +50,7 @@ export interface Positional {
   readonly required: boolean;
   /** Takes all the rest. */
   readonly variadic?: boolean;
+  readonly choices?: readonly string[];
 }
 
 /** Option values by their name in camelCase; absent when not given and without a default. */

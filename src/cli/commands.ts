@@ -1,8 +1,10 @@
 import { agentCommand } from "./agent.ts";
 import { checkCommand } from "./check.ts";
 import type { Command } from "./command.ts";
+import { completionCommand } from "./completion.ts";
 import { configExplainCommand } from "./config-explain.ts";
 import { demoCommand } from "./demo.ts";
+import { cordonCommand, drainCommand, uncordonCommand } from "./drain.ts";
 import { explainCommand } from "./explain.ts";
 import { keyHashCommand } from "./key-hash.ts";
 import { keyListCommand } from "./key-list.ts";
@@ -15,11 +17,14 @@ import { kvVerifyCommand } from "./kv-verify.ts";
 import { kvcachedCommand } from "./kvcached.ts";
 import { loadCommand, unloadCommand } from "./load.ts";
 import { logsCommand } from "./logs.ts";
+import { manCommand } from "./man.ts";
+import { packageVersion } from "./package-version.ts";
 import { planCommand } from "./plan.ts";
 import { recipeListCommand, recipeShowCommand, recipeUpCommand } from "./recipe.ts";
 import { reloadCommand } from "./reload.ts";
 import { renderCommand } from "./render.ts";
 import { replayCommand } from "./replay.ts";
+import { roleCommand } from "./role.ts";
 import { routerCommand } from "./router.ts";
 import { simCommand } from "./sim.ts";
 import { simFitCommand } from "./sim-fit.ts";
@@ -44,6 +49,7 @@ export const COMMANDS: readonly Command[] = [
   upCommand,
   agentCommand,
   reloadCommand,
+  roleCommand,
   logsCommand,
   loadCommand,
   unloadCommand,
@@ -51,6 +57,9 @@ export const COMMANDS: readonly Command[] = [
   statusCommand,
   topCommand,
   explainCommand,
+  drainCommand,
+  cordonCommand,
+  uncordonCommand,
   keyNewCommand,
   keyHashCommand,
   keyListCommand,
@@ -67,6 +76,11 @@ export const COMMANDS: readonly Command[] = [
   replayCommand,
   planCommand,
   traceExportCommand,
+  completionCommand(
+    () => COMMANDS,
+    () => COMMAND_GROUPS,
+  ),
+  manCommand(() => COMMANDS, packageVersion),
 ];
 
 /** What stands beside a command that only groups others. */

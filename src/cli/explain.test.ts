@@ -67,4 +67,21 @@ describe("printDecision()", () => {
     expect(passed).toContain("passed over b: circuit open: it answered 503");
     expect(text).toContain("still running");
   });
+
+  it("shows both legs of a split request, with the prediction that counts, and why another was not split", () => {
+    const [decode] = record.attempts;
+    const prefill = { ...decode!, worker: "p", node: "p", reason: "the only one", candidates: [candidate("p", 48)] };
+    const text = printed({
+      ...record,
+      attempts: [{ ...decode!, reason: "least load", prefill: { ...prefill, predictedCachedTokens: 48 } }],
+    });
+    expect(text).toMatch(/^prefill on p by ttft: the only one$/m);
+    expect(text).toMatch(/^\* p +26\.0 +20\.0 .* 48 +20 +0$/m);
+    expect(text).toMatch(/^decode on a: least load \(base: the hand-over\)$/m);
+    expect(text).toMatch(/^\* a +26\.0/m);
+    expect(text).toContain("cached tokens: predicted 48, engine 41 of 61");
+    expect(text).toContain("TTFT: predicted 52.0 ms, seen 30.0 ms");
+    const whole = printed({ ...record, attempts: [{ ...decode!, whole: "n is above 1" }] });
+    expect(whole).toContain("not split: n is above 1");
+  });
 });

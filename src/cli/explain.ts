@@ -1,6 +1,6 @@
 import { CgnError } from "../core/errors.ts";
 import { fetchText } from "../http/fetch-text.ts";
-import type { AttemptRecord, DecisionRecord } from "../router/decisions.ts";
+import type { AttemptRecord, ChosenRecord, DecisionRecord } from "../router/decisions.ts";
 import type { CliContext, Command } from "./command.ts";
 
 const DEFAULT_ADMIN = "http://127.0.0.1:9091";
@@ -54,7 +54,22 @@ export function printDecision(r: DecisionRecord, cli: Pick<CliContext, "out">): 
 
 function printAttempt(r: DecisionRecord, a: AttemptRecord, i: number, cli: Pick<CliContext, "out">): void {
   cli.out("");
-  cli.out(`${r.attempts.length > 1 ? `try ${i + 1}: ` : ""}${a.worker} by ${r.policy}: ${a.reason}`);
+  const turn = r.attempts.length > 1 ? `try ${i + 1}: ` : "";
+  if (a.prefill === undefined) {
+    cli.out(`${turn}${a.worker} by ${r.policy}: ${a.reason}`);
+    printCandidates(a, cli);
+  } else {
+    cli.out(`${turn}prefill on ${a.prefill.worker} by ${r.policy}: ${a.prefill.reason}`);
+    printCandidates(a.prefill, cli);
+    cli.out(`${turn}decode on ${a.worker}: ${a.reason} (base: the hand-over)`);
+    printCandidates(a, cli);
+  }
+  if (a.whole !== undefined) cli.out(`not split: ${a.whole}`);
+  for (const [worker, why] of Object.entries(a.heldBack ?? {})) cli.out(`passed over ${worker}: ${why}`);
+  if (a.failed !== undefined) cli.out(`failed: ${a.failed}`);
+}
+
+function printCandidates(chosen: ChosenRecord, cli: Pick<CliContext, "out">): void {
   const head = [
     "worker",
     "TTFT ms",
@@ -68,15 +83,25 @@ function printAttempt(r: DecisionRecord, a: AttemptRecord, i: number, cli: Pick<
     "to do",
     "in flight",
   ];
-  const rows = a.candidates.map((c) => {
+  const rows = chosen.candidates.map((c) => {
     const { baseMs, waitMs, fetchMs, prefillMs, interferenceMs } = c.terms;
     const ms = [c.ttftMs, baseMs, waitMs, fetchMs, prefillMs, interferenceMs, c.othersMs].map((n) => n.toFixed(1));
-    const name = `${c.worker === a.worker ? "* " : "  "}${c.worker}`;
+    const name = `${c.worker === chosen.worker ? "* " : "  "}${c.worker}`;
     return [name, ...ms, String(c.cachedTokens), String(c.uncachedTokens), String(c.inFlight)];
   });
   for (const line of table([head, ...rows])) cli.out(line);
-  for (const [worker, why] of Object.entries(a.heldBack ?? {})) cli.out(`passed over ${worker}: ${why}`);
-  if (a.failed !== undefined) cli.out(`failed: ${a.failed}`);
+}
+
+/** Of a split request the prefill worker's cache counts, and both parts of the way to the first token. */
+function predictionOf(a: AttemptRecord): { readonly cachedTokens: number; readonly ttftMs: number | undefined } {
+  const ttftOf = ({ worker, candidates }: ChosenRecord): number | undefined =>
+    candidates.find((c) => c.worker === worker)?.ttftMs;
+  const own = ttftOf(a);
+  const { prefill } = a;
+  if (prefill === undefined) return { cachedTokens: a.predictedCachedTokens, ttftMs: own };
+  const first = ttftOf(prefill);
+  const ttftMs = own === undefined || first === undefined ? undefined : own + first;
+  return { cachedTokens: prefill.predictedCachedTokens, ttftMs };
 }
 
 function printOutcome({ outcome, attempts }: DecisionRecord, cli: Pick<CliContext, "out">): void {
@@ -89,16 +114,17 @@ function printOutcome({ outcome, attempts }: DecisionRecord, cli: Pick<CliContex
   cli.out(
     `outcome ${outcome.result}${status}, ${outcome.totalMs.toFixed(1)} ms${outcome.error === undefined ? "" : `: ${outcome.error}`}`,
   );
-  const predicted = attempts.at(-1)?.predictedCachedTokens;
+  const last = attempts.at(-1);
+  const predicted = last === undefined ? undefined : predictionOf(last);
   const reported = outcome.cachedTokens ?? "not reported";
-  cli.out(`cached tokens: predicted ${predicted ?? "-"}, engine ${reported} of ${outcome.promptTokens ?? "?"}`);
+  cli.out(
+    `cached tokens: predicted ${predicted?.cachedTokens ?? "-"}, engine ${reported} of ${outcome.promptTokens ?? "?"}`,
+  );
   const verdict = outcome.prediction;
   if (verdict !== undefined && verdict.result !== "exact")
     cli.out(`  ${PREDICTIONS[verdict.result]}: ${verdict.reason}`);
-  const last = attempts.at(-1);
-  const guess = last?.candidates.find((c) => c.worker === last.worker)?.ttftMs;
   if (outcome.ttftMs !== undefined)
-    cli.out(`TTFT: predicted ${guess?.toFixed(1) ?? "-"} ms, seen ${outcome.ttftMs.toFixed(1)} ms`);
+    cli.out(`TTFT: predicted ${predicted?.ttftMs?.toFixed(1) ?? "-"} ms, seen ${outcome.ttftMs.toFixed(1)} ms`);
 }
 
 const PREDICTIONS = {

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import type { ChatRequest } from "../core/chat-request.ts";
 import { CgnError } from "../core/errors.ts";
 import { rootKey } from "../core/prefix-knowledge.ts";
 import { createVocabularies } from "../kvcached/vocabularies.ts";
-import type { ChatRequest } from "../core/chat-request.ts";
 import type { CliContext, Command, Values } from "./command.ts";
 import { KV_ADDRESS_OPTIONS, kvClientFor, textTable } from "./kv-address.ts";
 

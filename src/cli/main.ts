@@ -1,18 +1,12 @@
-import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { formatProblem } from "../config/problems.ts";
 import { CODES, type Problem, toCgnError } from "../core/errors.ts";
 import { STDERR_LINE } from "../telemetry/terminal-line.ts";
 import type { CliContext } from "./command.ts";
 import { COMMAND_GROUPS, COMMANDS } from "./commands.ts";
+import { packageVersion } from "./package-version.ts";
 import { runProgram } from "./program.ts";
 import { systemClock } from "./system-clock.ts";
-
-/** The version in package.json, two folders up both in `src` and in `dist`. */
-export function packageVersion(): string {
-  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
-}
 
 /** What a person sees of an error: the message, then each problem in a line. A stack only for our own bugs. */
 export function describeError(thrown: unknown): { readonly lines: readonly string[]; readonly exit: number } {

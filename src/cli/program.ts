@@ -63,7 +63,8 @@ function addCommand(
   made.description(command.about);
   for (const p of command.positionals ?? []) {
     const word = p.variadic ? `${p.name}...` : p.name;
-    made.addArgument(new Argument(p.required ? `<${word}>` : `[${word}]`, p.about));
+    const argument = new Argument(p.required ? `<${word}>` : `[${word}]`, p.about);
+    made.addArgument(p.choices === undefined ? argument : argument.choices([...p.choices]));
   }
   for (const [name, option] of Object.entries(command.options)) made.addOption(toCommanderOption(name, option));
   made.addHelpText("after", `\nExamples:\n${command.examples.map((line) => `  ${line}`).join("\n")}`);

@@ -18,22 +18,29 @@ export const reloadCommand: Command = {
   async run({ options }, cli) {
     // What is wrong in the file is told here, with its place, before anybody is asked.
     const settings = loadForCommand(options, cli);
-    const given = options["admin"];
-    const places = typeof given === "string" ? [given] : adminPlaces(settings);
-    for (const place of places) {
-      const report = await ask(place);
-      if (report === undefined) continue;
-      for (const line of lines(report)) cli.out(line);
-      return 0;
-    }
-    const where = places.join(" and ");
-    throw new CgnError(
-      "DEPENDENCY_UNREACHABLE",
-      `Cannot reload: no cgn agent, no cgn router and no cgn up answers at ${where}. Start one, or name its admin port by --admin`,
-      { places },
-    );
+    for (const line of reloadLines(await askDaemon("reload", RELOAD_PATH, options["admin"], settings))) cli.out(line);
+    return 0;
   },
 };
+
+/**
+ * Ask the daemon of a configuration for a change.
+ * @param admin its admin port, where it was said
+ * @throws CgnError CONFIG_INVALID when it refuses; DEPENDENCY_UNREACHABLE when there is none
+ */
+export async function askDaemon(what: string, path: string, admin: unknown, settings: Settings): Promise<ReloadReport> {
+  const places = typeof admin === "string" ? [admin] : adminPlaces(settings);
+  for (const place of places) {
+    const report = await ask(what, place, path);
+    if (report !== undefined) return report;
+  }
+  const where = places.join(" and ");
+  throw new CgnError(
+    "DEPENDENCY_UNREACHABLE",
+    `Cannot ${what}: no cgn agent, no cgn router and no cgn up answers at ${where}. Start one, or name its admin port by --admin`,
+    { places },
+  );
+}
 
 /** An agent's admin port, and the router's of `cgn up`. */
 function adminPlaces({ agent, metrics, router }: Settings): string[] {
@@ -44,20 +51,20 @@ function adminPlaces({ agent, metrics, router }: Settings): string[] {
 const TIMEOUT_MS = 30_000;
 
 /**
- * @returns undefined when nothing listens there, or something that does not reload
+ * @returns undefined when nothing listens there, or something that does not know the path
  * @throws CgnError when it refuses
  */
-async function ask(place: string): Promise<ReloadReport | undefined> {
+async function ask(what: string, place: string, path: string): Promise<ReloadReport | undefined> {
   let reply: Response;
   try {
-    reply = await fetch(`http://${place}${RELOAD_PATH}`, { method: "POST", signal: AbortSignal.timeout(TIMEOUT_MS) });
+    reply = await fetch(`http://${place}${path}`, { method: "POST", signal: AbortSignal.timeout(TIMEOUT_MS) });
   } catch {
     return undefined;
   }
   const text = await reply.text();
   if (reply.status === 404 || reply.status === 405) return undefined;
   if (reply.ok) return JSON.parse(text) as ReloadReport;
-  throw new CgnError("CONFIG_INVALID", `Cannot reload at ${place}: ${messageOf(text)}`, { problems: [] });
+  throw new CgnError("CONFIG_INVALID", `Cannot ${what} at ${place}: ${messageOf(text)}`, { problems: [] });
 }
 
 function messageOf(text: string): string {
@@ -68,7 +75,8 @@ function messageOf(text: string): string {
   }
 }
 
-function lines({ restarted, started, stopped, untouched, later, applied = [] }: ReloadReport): string[] {
+/** What a reload does, a line each. */
+export function reloadLines({ restarted, started, stopped, untouched, later, applied = [] }: ReloadReport): string[] {
   return [
     ...restarted.map(({ id, changes }) => `restart  ${id}  ${changes.join(", ")}`),
     ...started.map((id) => `start    ${id}`),

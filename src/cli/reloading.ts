@@ -2,26 +2,34 @@ import { isDeepStrictEqual } from "node:util";
 import type { Agent } from "../agent/agent.ts";
 import { formatProblem } from "../config/problems.ts";
 import type { Settings } from "../config/settings.ts";
-import { isCgnError, type Problem, toCgnError } from "../core/errors.ts";
+import { ROLES, type Role } from "../core/engine-kind.ts";
+import { CgnError, isCgnError, type Problem, toCgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { ReloadReport } from "../core/reload-report.ts";
 import type { Router } from "../router/create-router.ts";
 import { TUNED } from "../router/tuning.ts";
 import type { CliContext } from "./command.ts";
+import { GivenRoles } from "./given-roles.ts";
+import type { Shortcuts } from "./load-config.ts";
 import { requireEngines } from "./require-engines.ts";
 
 /** Reads the configuration again, on SIGHUP and when the admin port is asked to. */
 export interface Reloader {
   /** @throws CgnError as loading does; nothing has changed then */
   reload(): Promise<ReloadReport>;
+  /**
+   * Give an engine, or all of a node, another role: drained, and started anew with the commands of that role.
+   * @throws CgnError REQUEST_INVALID, and as loading does for what the engine does not accept; nothing has changed then
+   */
+  changeRole(node: string, role: string): Promise<ReloadReport>;
   /** It has taken over a configuration since the start. */
   readonly hasReloaded: boolean;
   close(): void;
 }
 
 export interface ReloaderOptions {
-  /** As at the start: the same file, variables and flags. `before`: what runs now. */
-  readonly load: (before: Settings) => Promise<Settings>;
+  /** As at the start: the same file, variables and flags. `before`: what runs now. `roles`: in place of `--role` and the file's. */
+  readonly load: (before: Settings, roles?: Shortcuts) => Promise<Settings>;
   readonly settings: Settings;
   readonly agent: () => Agent | undefined;
   /** The router of this process, where it has one. */
@@ -36,8 +44,30 @@ const AT_START = ["cluster", "router", "kv", "security", "auth", "metrics"] as c
 export function createReloader({ load, settings, agent, router, log, cli }: ReloaderOptions): Reloader {
   let hasReloaded = false;
   let running = settings;
+  let given = new GivenRoles();
+  // One after the other: each starts from the roles that the one before left.
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = (run: () => Promise<ReloadReport>): Promise<ReloadReport> => {
+    const own = last.then(run);
+    last = own.catch(() => {});
+    return own;
+  };
   const reload = async (): Promise<ReloadReport> => {
-    const next = await load(running);
+    const written = await load(running);
+    const roles = given.stillGiven(written);
+    const report = await takeOver(roles.isEmpty ? written : await load(running, roles.shortcuts(written)));
+    given = roles;
+    return report;
+  };
+  const changeRole = async (node: string, role: string): Promise<ReloadReport> => {
+    const engines = enginesOf(agent(), node, requireRole(role));
+    const written = await load(running);
+    const roles = given.stillGiven(written).with(engines, requireRole(role), written);
+    const report = await takeOver(await load(running, roles.shortcuts(written)));
+    given = roles;
+    return report;
+  };
+  const takeOver = async (next: Settings): Promise<ReloadReport> => {
     const current = agent();
     const front = router?.();
     if (current === undefined && front === undefined) return NOTHING;
@@ -56,17 +86,44 @@ export function createReloader({ load, settings, agent, router, log, cli }: Relo
     return { ...report, applied: applied.map((key) => `router.${KEYS[key]}`), later: [...report.later, ...sections] };
   };
   const leave = cli.onHangup?.(() => {
-    reload().catch((error: unknown) =>
+    inTurn(reload).catch((error: unknown) =>
       log.error("configuration is not reloaded, nothing has changed", { err: told(error) }),
     );
   });
   return {
-    reload,
+    reload: () => inTurn(reload),
+    changeRole: (node, role) => inTurn(() => changeRole(node, role)),
     get hasReloaded() {
       return hasReloaded;
     },
     close: () => leave?.(),
   };
+}
+
+/** @throws CgnError REQUEST_INVALID */
+function requireRole(role: string): Role {
+  const known = ROLES.find((each) => each === role);
+  if (known !== undefined) return known;
+  throw new CgnError(
+    "REQUEST_INVALID",
+    `Cannot give role "${role}": there is no such role. There is ${ROLES.join(", ")}`,
+    {},
+  );
+}
+
+/** @throws CgnError REQUEST_INVALID */
+function enginesOf(agent: Agent | undefined, node: string, role: Role): readonly { readonly url: string }[] {
+  const all = agent?.status() ?? [];
+  const meant = all.filter(({ worker }) => worker.id === node || worker.node === node);
+  if (meant.length === 0) {
+    const known = [...new Set(all.map(({ worker }) => worker.node))].join(", ");
+    const message = `Cannot give "${node}" the role ${role}: this agent has no such engine or node. It has ${known || "none"}`;
+    throw new CgnError("REQUEST_INVALID", message, {});
+  }
+  const adopted = meant.find(({ spawned }) => !spawned);
+  if (adopted === undefined) return meant.map(({ worker }) => worker);
+  const message = `Cannot give ${adopted.worker.id} the role ${role}: cgn did not start it. Start it anew with that role, and write it in the file`;
+  throw new CgnError("REQUEST_INVALID", message, {});
 }
 
 const NOTHING: ReloadReport = { restarted: [], started: [], stopped: [], untouched: [], later: [] };

@@ -35,10 +35,13 @@ export interface RouterStatus {
     readonly kind: string;
     readonly url: string;
     readonly models: readonly string[];
+    readonly role?: string;
     readonly state: string;
     readonly reason: string;
     readonly takesRequests: boolean;
     readonly whyNot?: string;
+    /** Why a prefill or decode engine has nobody to work with. */
+    readonly unpaired?: string;
     readonly load: { readonly inFlight: number; readonly queuedTokens: number; readonly streams: number };
     readonly cache: { readonly requests: number; readonly predictedTokens: number; readonly reportedTokens: number };
   }[];

@@ -54,12 +54,15 @@ function modelTable(status: RouterStatus, figures: RouterFigures): string {
 }
 
 function workerTable(status: RouterStatus, figures: RouterFigures): string {
+  const hasRoles = status.workers.some(({ role = "both" }) => role !== "both");
+  const roleOf = (text: string): string[] => (hasRoles ? [text] : []);
   const rows = status.workers.map((w) => {
     const { requests, predictedTokens, reportedTokens } = w.cache;
     const f = figures.workers.get(w.id);
     return [
       plain(w.id),
       w.kind,
+      ...roleOf(w.role ?? "both"),
       w.takesRequests ? w.state : `${w.state}*`,
       String(w.load.inFlight),
       String(w.load.queuedTokens),
@@ -68,15 +71,17 @@ function workerTable(status: RouterStatus, figures: RouterFigures): string {
       w.takesRequests ? "" : plain(w.whyNot ?? w.reason).slice(0, 60),
     ];
   });
-  return textTable([["ENGINE", "KIND", "STATE", "RUNNING", "TO PREFILL", "REQUESTS", "CACHED/PRED.", ""], ...rows]);
+  const head = ["ENGINE", "KIND", ...roleOf("ROLE"), "STATE", "RUNNING", "TO PREFILL", "REQUESTS", "CACHED/PRED.", ""];
+  return textTable([head, ...rows]);
 }
 
 /** Whatever is worse than it could be, with what to do. */
-function troublesOf({ models, access, tracing }: RouterStatus): string[] {
+function troublesOf({ models, workers, access, tracing }: RouterStatus): string[] {
   const limits = access?.rateLimit;
   return [
     ...models.flatMap((m) => (m.problem === undefined ? [] : [`${m.model}: ${m.problem}`])),
     ...models.flatMap((m) => (m.ready === 0 && m.workers > 0 ? [`${m.model}: no engine is ready`] : [])),
+    ...workers.flatMap(({ id, role, unpaired }) => (unpaired === undefined ? [] : [`${id} (${role}): ${unpaired}`])),
     ...(limits?.state === "lost" ? [`rate limits: ${limits.store} is lost (${limits.onLoss})`] : []),
     ...(access?.keysFile?.problem === undefined ? [] : [`keys file: ${access.keysFile.problem}`]),
     ...(access?.oidc?.problem === undefined ? [] : [`${access.oidc.issuer}: ${access.oidc.problem}`]),

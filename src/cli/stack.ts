@@ -6,7 +6,7 @@ import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { Log } from "../core/log.ts";
-import { RELOAD_PATH, type ReloadReport } from "../core/reload-report.ts";
+import { RELOAD_PATH, type ReloadReport, ROLE_PATH } from "../core/reload-report.ts";
 import { kvHttpRoutes } from "../kvcached/kv-http.ts";
 import { createKvcached, type Kvcached } from "../kvcached/service.ts";
 import { createRouter, type Router } from "../router/create-router.ts";
@@ -36,6 +36,8 @@ export interface StackDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** What `POST /v1/cgn/reload` of the admin port does. */
   readonly reload?: () => Promise<ReloadReport>;
+  /** What `POST /v1/cgn/role` does. */
+  readonly changeRole?: (node: string, role: string) => Promise<ReloadReport>;
 }
 
 /**
@@ -88,7 +90,10 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     extras: {
       sources: () => kvcached.sources(),
       templates: templates.problems,
-      ...(deps.reload === undefined ? {} : { posts: { [RELOAD_PATH]: deps.reload } }),
+      posts: {
+        ...(deps.reload === undefined ? {} : { [RELOAD_PATH]: deps.reload }),
+        ...(deps.changeRole === undefined ? {} : { [ROLE_PATH]: rolePost(deps.changeRole) }),
+      },
     },
   });
   let wire: WireServer | undefined;
@@ -128,6 +133,11 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     throw e;
   }
 }
+
+const rolePost =
+  (change: NonNullable<StackDeps["changeRole"]>) =>
+  (query: URLSearchParams): Promise<ReloadReport> =>
+    change(query.get("node") ?? "", query.get("role") ?? "");
 
 /** `cgn kv …` reaches the index by its Unix socket. A second stack on the host goes without, and says so. */
 async function serveIndex(settings: Settings, kvcached: Kvcached, log: Log): Promise<WireServer | undefined> {

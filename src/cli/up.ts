@@ -33,7 +33,10 @@ export const upCommand: Command = {
           : [],
       ),
     );
-    const load = (before?: Settings): Promise<Settings> => loadForLaunch(options, cli, shortcuts, before);
+    const load = (before?: Settings, roles?: Shortcuts): Promise<Settings> =>
+      roles === undefined
+        ? loadForLaunch(options, cli, shortcuts, before)
+        : loadForLaunch({ ...options, role: undefined }, cli, { ...shortcuts, ...roles }, before);
     const settings = await load();
     const log = commandLog(options, cli);
     warnOfOpenAddress(settings.router.listenHttp, log, settings.auth);
@@ -51,6 +54,7 @@ export const upCommand: Command = {
       log,
       env: cli.env,
       reload: () => reloader.reload(),
+      changeRole: (node, role) => reloader.changeRole(node, role),
     });
     running = stack;
     try {
