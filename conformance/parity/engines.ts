@@ -83,7 +83,7 @@ export async function startLlama(places: Places, template: string, flags: readon
       "--threads",
       "1",
       "--batch-size",
-      "128",
+      "32",
       "--chat-template-file",
       template,
       ...flags,
