@@ -26,6 +26,7 @@ import { renderCommand } from "./render.ts";
 import { replayCommand } from "./replay.ts";
 import { roleCommand } from "./role.ts";
 import { routerCommand } from "./router.ts";
+import { runCommand } from "./run.ts";
 import { simCommand } from "./sim.ts";
 import { simFitCommand } from "./sim-fit.ts";
 import { simProfilesCommand } from "./sim-profiles.ts";
@@ -47,6 +48,7 @@ export const COMMANDS: readonly Command[] = [
   recipeShowCommand,
   recipeUpCommand,
   upCommand,
+  runCommand,
   agentCommand,
   reloadCommand,
   roleCommand,
