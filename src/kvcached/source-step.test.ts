@@ -182,7 +182,7 @@ describe("stepSource", () => {
     const gap = run([...open, live(0), ...jumps]).state;
     const before = performance.now();
     const { state, said } = run([{ type: "tick" }], true, gap, 5_000);
-    expect(performance.now() - before).toBeLessThan(2_000);
+    expect(performance.now() - before).toBeLessThan(10_000);
     expect(said).toEqual(["clear", expect.stringMatching(/^apply /)]);
     expect(state.pending).toBeUndefined();
   });

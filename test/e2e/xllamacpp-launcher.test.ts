@@ -94,7 +94,7 @@ describe.skipIf(!HERE)("launchers/xllamacpp_server.py", () => {
       },
     );
     expect(ended).toMatchObject({ code: 0, signal: null });
-    expect(performance.now() - sentAt).toBeLessThan(1_000);
+    expect(performance.now() - sentAt).toBeLessThan(4_000);
   });
 });
 
