@@ -67,6 +67,30 @@ describe("Upstreams", () => {
   });
 });
 
+describe("a handler that throws", () => {
+  it.each(["onHead", "onData", "onEnd"] as const)("in %s hears of a failure, once", async (where) => {
+    const upstreams = new Upstreams();
+    closers.push(() => upstreams.close());
+    const origin = await server([ANSWER]);
+    const failures: string[] = [];
+    const at = (name: string): boolean => {
+      if (name === where) throw new TypeError("no");
+      return true;
+    };
+    upstreams.send(
+      origin,
+      { method: "GET", path: "/", headers: [], body: undefined },
+      {
+        onHead: () => void at("onHead"),
+        onData: () => at("onData"),
+        onEnd: () => void at("onEnd"),
+        onFailure: ({ message }) => void failures.push(message),
+      },
+    );
+    await expect.poll(() => failures).toEqual(["no"]);
+  });
+});
+
 describe("withoutContinue()", () => {
   it("leaves everything else as it is", () => {
     for (const text of ["", "H", ANSWER, HINTS, "HTTP/1.1 100 Conti", "HTTP/1.1 101 X\r\n\r\n"]) {

@@ -162,7 +162,12 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamCall {
   onResponseEnd(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#handler.onEnd();
+    try {
+      this.#handler.onEnd();
+    } catch (e) {
+      // An answer that cannot be passed on; undici would tell of it, and nobody would hear it any more.
+      this.#handler.onFailure(readFailure(e, "body"));
+    }
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, e: Error): void {

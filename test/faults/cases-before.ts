@@ -215,6 +215,35 @@ export const HEAD_CASES: readonly FaultCase[] = [
       await wholeFrom(rig, "a");
     },
   },
+  ...["20", "099", "600", "999"].map(
+    (status): FaultCase => ({
+      name: `status ${status}`,
+      sees: Number(status) < 100 ? "200 from the other engine" : "that status",
+      a: (_request, socket) => {
+        socket.write(reply(200, WHOLE).replace("200 X", `${status} X`));
+        finished(socket);
+      },
+      async run(rig) {
+        const answer = await (await rig.ask(post(CHAT))).answer();
+        assert.equal(answer.status, Number(status) < 100 ? 200 : Number(status));
+        assert(answer.whole);
+      },
+    }),
+  ),
+  ...["x-a: \u0001", "x-\u00e9: 1", "x-a: \u00e9\u00ff", "x a: 1", ": 1", "x-a: 1\r\n folded"].map(
+    (header): FaultCase => ({
+      name: `header ${JSON.stringify(header)}`,
+      sees: "200, from whichever engine",
+      a: (_request, socket) => {
+        socket.write(Buffer.from(reply(200, WHOLE, `${header}\r\n`), "latin1"));
+        finished(socket);
+      },
+      async run(rig) {
+        const answer = await (await rig.ask(post(CHAT))).answer();
+        assert.deepEqual([answer.status, answer.whole], [200, true]);
+      },
+    }),
+  ),
   {
     name: "header twice",
     sees: "200 with both",
