@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { createClient } from "@connectrpc/connect";
 import type { Clock } from "../core/clock.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
@@ -24,9 +25,15 @@ export interface AgentClientOptions {
   readonly staleMs?: number;
 }
 
+/** An agent says its list so often, though nothing changed. */
+const REPEAT_MS = 1_000;
+/** One that says nothing for so long, also at first, cannot be reached: its host may have lost its power. */
+const SILENT_MS = 3_000;
+
 /**
  * Follow an agent's workers by `cgn.agent.v1.Agent.Watch`, reconnecting for ever. The list is empty until the first answer;
- * while the agent cannot be reached the last list stays, and after `staleMs` its workers are `down`.
+ * while the agent cannot be reached the last list stays, and after `staleMs` its workers are `down`. It speaks each second, so a host
+ * that lost its power is noticed too.
  */
 export function followAgent(options: AgentClientOptions): RemoteDirectory {
   const { transport, agent } = wireTransport(options.address, options.tls);
@@ -40,6 +47,7 @@ export function followAgent(options: AgentClientOptions): RemoteDirectory {
   let cancelTimer = () => {};
   let cancelStale = () => {};
   const publish = (next: readonly WorkerInfo[]) => {
+    if (isDeepStrictEqual(next, workers)) return;
     workers = next;
     for (const listener of listeners) listener(workers);
   };
@@ -63,8 +71,18 @@ export function followAgent(options: AgentClientOptions): RemoteDirectory {
   };
   const watch = async (attempt: number): Promise<void> => {
     let next = attempt + 1;
+    const stop = new AbortController();
+    const end = () => stop.abort();
+    ended.signal.addEventListener("abort", end);
+    let cancelSilent = () => {};
+    const hear = () => {
+      cancelSilent();
+      cancelSilent = options.clock.after(SILENT_MS, () => stop.abort(new Error("no word from it")));
+    };
     try {
-      for await (const reply of client.watch({}, { signal: ended.signal })) {
+      hear();
+      for await (const reply of client.watch({ repeatMs: REPEAT_MS }, { signal: stop.signal })) {
+        hear();
         cancelStale();
         health = { ok: true, reason: "" };
         next = 0;
@@ -72,7 +90,10 @@ export function followAgent(options: AgentClientOptions): RemoteDirectory {
       }
       lost(undefined);
     } catch (error) {
-      lost(error);
+      lost(stop.signal.aborted ? stop.signal.reason : error);
+    } finally {
+      cancelSilent();
+      ended.signal.removeEventListener("abort", end);
     }
     if (ended.signal.aborted) return;
     cancelTimer = options.clock.after(retryMs * 2 ** Math.min(Math.max(next - 1, 0), 4), () => void watch(next));

@@ -20,9 +20,10 @@ export function agentRoutes(
   const workers = () => directory.list().map(workerToMessage);
   return (router) => {
     router.service(Agent, {
-      async *watch(_request, context) {
+      async *watch({ repeatMs }, context) {
         await started;
-        for await (const _ of watchValues((listener) => directory.subscribe(listener), context.signal)) {
+        const heard = (listener: () => void) => repeating(listener, repeatMs, directory.subscribe(listener));
+        for await (const _ of watchValues(heard, context.signal)) {
           yield { workers: workers() };
         }
       },
@@ -37,6 +38,18 @@ export function agentRoutes(
       load: async ({ name }) => ({ workers: [...((await loader?.load(name)) ?? [])] }),
       unload: async ({ name }) => ({ workers: [...((await loader?.unload(name)) ?? [])] }),
     });
+  };
+}
+
+/** More often would be work without news. */
+const REPEAT_MIN_MS = 100;
+
+function repeating(listener: () => void, ms: number, leave: () => void): () => void {
+  if (ms === 0) return leave;
+  const timer = setInterval(listener, Math.max(REPEAT_MIN_MS, ms));
+  return () => {
+    clearInterval(timer);
+    leave();
   };
 }
 
