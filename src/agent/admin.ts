@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { CgnError } from "../core/errors.ts";
-import { RELOAD_PATH, type ReloadReport } from "../core/reload-report.ts";
+import { RELOAD_PATH, type ReloadReport, ROLE_PATH } from "../core/reload-report.ts";
 import { sendJson } from "../http/error-body.ts";
 import { requireLocalHost, requireLocalPost } from "../http/local-only.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -8,12 +8,13 @@ import type { Agent } from "./agent.ts";
 
 /**
  * `/healthz` (the agent lives), `/readyz` (200 once an engine is ready, with each one's state and why), `/metrics`, and with POST on
- * loopback `/v1/cgn/reload`.
+ * loopback `/v1/cgn/reload` and `/v1/cgn/role`.
  */
 export function adminHandler(
   agent: Agent,
   metrics: Metrics,
   reload?: () => Promise<ReloadReport>,
+  changeRole?: (node: string, role: string) => Promise<ReloadReport>,
 ): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
   return async (req, res) => {
     const path = (req.url ?? "/").split("?")[0] ?? "/";
@@ -21,6 +22,12 @@ export function adminHandler(
       requireLocalHost(req, path);
       requireLocalPost(req, path, "cgn reload");
       return sendJson(res, 200, await reload());
+    }
+    if (path === ROLE_PATH && changeRole !== undefined) {
+      requireLocalHost(req, path);
+      requireLocalPost(req, path, "cgn role");
+      const query = new URLSearchParams((req.url ?? "").split("?")[1] ?? "");
+      return sendJson(res, 200, await changeRole(query.get("node") ?? "", query.get("role") ?? ""));
     }
     if (req.method !== "GET" && req.method !== "HEAD") {
       throw new CgnError("METHOD_NOT_ALLOWED", `Cannot ${req.method} ${path}: it is only read. Use GET`, {});
@@ -34,7 +41,7 @@ export function adminHandler(
     if (path !== "/readyz") {
       throw new CgnError(
         "ROUTE_NOT_FOUND",
-        `Cannot find ${path}: the agent has /healthz, /readyz, /metrics and POST ${RELOAD_PATH}`,
+        `Cannot find ${path}: the agent has /healthz, /readyz, /metrics and POST ${RELOAD_PATH} and ${ROLE_PATH}`,
         {},
       );
     }

@@ -35,6 +35,8 @@ export interface AgentDaemonDeps extends Pick<AgentOptions, "engineOf" | "plan" 
   readonly env: Readonly<Record<string, string | undefined>>;
   /** What `POST /v1/cgn/reload` of the admin port does. */
   readonly reload?: () => Promise<ReloadReport>;
+  /** What `POST /v1/cgn/role` does. */
+  readonly changeRole?: (node: string, role: string) => Promise<ReloadReport>;
 }
 
 /**
@@ -63,7 +65,7 @@ export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promi
       wires.push(wire);
       opened.push(wire);
     }
-    const admin = await openAdmin(settings, adminHandler(agent, metrics, deps.reload), log);
+    const admin = await openAdmin(settings, adminHandler(agent, metrics, deps.reload, deps.changeRole), log);
     if (admin !== undefined) opened.push({ close: () => admin.close(1_000) });
     const client = connectKv({ address: { uds: settings.agent.kvUds }, clock });
     opened.push({ close: async () => client.close() });

@@ -18,18 +18,18 @@ export const reloadCommand: Command = {
   async run({ options }, cli) {
     // What is wrong in the file is told here, with its place, before anybody is asked.
     const settings = loadForCommand(options, cli);
-    for (const line of reloadLines(await askDaemon("reload", RELOAD_PATH, options["admin"], settings))) cli.out(line);
+    const admin = options["admin"];
+    const places = typeof admin === "string" ? [admin] : adminPlaces(settings);
+    for (const line of reloadLines(await askDaemon("reload", RELOAD_PATH, places))) cli.out(line);
     return 0;
   },
 };
 
 /**
- * Ask the daemon of a configuration for a change.
- * @param admin its admin port, where it was said
+ * Ask the daemon for a change that answers at one of these admin ports.
  * @throws CgnError CONFIG_INVALID when it refuses; DEPENDENCY_UNREACHABLE when there is none
  */
-export async function askDaemon(what: string, path: string, admin: unknown, settings: Settings): Promise<ReloadReport> {
-  const places = typeof admin === "string" ? [admin] : adminPlaces(settings);
+export async function askDaemon(what: string, path: string, places: readonly string[]): Promise<ReloadReport> {
   for (const place of places) {
     const report = await ask(what, place, path);
     if (report !== undefined) return report;
@@ -43,7 +43,7 @@ export async function askDaemon(what: string, path: string, admin: unknown, sett
 }
 
 /** An agent's admin port, and the router's of `cgn up`. */
-function adminPlaces({ agent, metrics, router }: Settings): string[] {
+export function adminPlaces({ agent, metrics, router }: Settings): string[] {
   const listens = [agent.listenAdmin ?? metrics.listen, router.listenAdmin];
   return [...new Set(listens.map(({ host, port }) => hostPort(isWildcardHost(host) ? "127.0.0.1" : host, port)))];
 }

@@ -13,3 +13,6 @@ export interface ReloadReport {
 
 /** Where a reload is asked for on the admin ports, with POST. */
 export const RELOAD_PATH = "/v1/cgn/reload";
+
+/** Where an engine is given another role: POST with `?node=NODE&role=ROLE`; answered with a `ReloadReport`. */
+export const ROLE_PATH = "/v1/cgn/role";
