@@ -50,7 +50,7 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
     const more = options.extras?.posts?.[path];
     if (more !== undefined) {
       requireLocalPost(req, path, "the command line");
-      return sendJson(res, 200, await more());
+      return sendJson(res, 200, await more(new URLSearchParams((req.url ?? "").split("?")[1] ?? "")));
     }
     if (path.startsWith("/v1/cgn/models/")) return answerLoad(options, req, res, path);
     if (path.startsWith("/v1/cgn/nodes/")) return answerMark(options, req, res, path);

@@ -124,6 +124,7 @@ async function runInTurn(core: RouterCore, routed: Routed, split: Split, fresh: 
   const { prefill, decode, protocol } = split;
   const legs = legsOf(core, routed, split);
   const leg = new QuietLeg(false);
+  const beganMs = core.clock.now();
   exchange.onLeft = () => leg.cut();
   const end = await runPrefill(core, routed, split, leg, protocol.prefillEdits(legs), fresh);
   exchange.onLeft = undefined;
@@ -141,18 +142,25 @@ async function runInTurn(core: RouterCore, routed: Routed, split: Split, fresh: 
   if (run.end.type === "retry" && run.end.failure.phase === "connect") release(core, routed, split, answer);
   return run.end.type === "retry" || run.end.type === "broken"
     ? faultOf(decode, run.end, "decode", run)
-    : { decode: run };
+    : { decode: { ...run, beganMs } };
 }
 
 /** Both legs at once: they find each other. */
 async function runTogether(core: RouterCore, routed: Routed, split: Split, fresh: boolean): Promise<SplitRun> {
   const { prefill, decode, protocol } = split;
   const legs = legsOf(core, routed, split);
-  const leg = new QuietLeg(true);
+  const edits = protocol.prefillEdits(legs);
+  // An answer that is no stream is short, and says what the prefill engine found in its cache.
+  const isWhole = edits["stream"] === "false";
+  const leg = new QuietLeg(!isWhole);
   let relay: Relay | undefined;
   let failed: SplitRun | undefined;
-  const prefilling = runPrefill(core, routed, split, leg, protocol.prefillEdits(legs), fresh).then((end) => {
+  let promptedMs: number | undefined;
+  let cachedTokens: number | undefined;
+  const prefilling = runPrefill(core, routed, split, leg, edits, fresh).then((end) => {
     failed = judgePrefill(prefill, end);
+    if (failed === undefined) promptedMs = core.clock.now();
+    if (isWhole && end.type === "answer" && end.status === 200) cachedTokens = readPrefill(protocol, end).cachedTokens;
     // The decode engine would wait for it for minutes.
     if (failed !== undefined && failed.left === undefined)
       relay?.lost(`its prefill leg on ${prefill.worker.id} failed`);
@@ -168,8 +176,8 @@ async function runTogether(core: RouterCore, routed: Routed, split: Split, fresh
   leg.cut();
   await prefilling;
   if (run.end.type === "complete") {
-    settlePrefill(core, routed, prefill, run.facts.cachedTokens);
-    return { decode: run };
+    settlePrefill(core, routed, prefill, isWhole ? cachedTokens : run.facts.cachedTokens);
+    return { decode: { ...run, promptedMs } };
   }
   // (A split request is not continued elsewhere: it is never left open.)
   if (run.end.type === "left" || run.end.type === "cut") return { decode: run };

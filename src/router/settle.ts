@@ -21,6 +21,10 @@ export interface LegRun {
   readonly firstMs: number | undefined;
   /** It is the decode leg of a split request: who computed the prompt. */
   readonly prefill?: Choice;
+  /** Of a split request: when its first leg was sent. */
+  readonly beganMs?: number;
+  /** Of a split request whose legs ran at once: when the prompt was computed; undefined: nobody knows. */
+  readonly promptedMs?: number | undefined;
   /** Other workers had begun the answer: its times and tokens tell nothing of this one. */
   readonly continued?: true;
 }
@@ -71,7 +75,7 @@ export function settle(
     totalMs: round(nowMs - exchange.startedMs),
     ...(end.type === "complete" ? { status: end.status } : {}),
     ...("failure" in end ? { error: end.failure.message } : {}),
-    ...(firstMs === undefined ? {} : { ttftMs: round(firstMs - sentMs) }),
+    ...(firstMs === undefined ? {} : { ttftMs: round(firstMs - (run.beganMs ?? sentMs)) }),
     ...(verdict === undefined ? {} : { prediction: verdict }),
     ...defined({
       promptTokens: facts.promptTokens,
@@ -93,12 +97,8 @@ function comparable({ prefill, continued }: LegRun): boolean {
   return prefill === undefined && continued === undefined;
 }
 
-function learn(
-  s: Settler,
-  request: ReadRequest,
-  prompt: Prompt,
-  { choice, facts, firstMs, sentMs, prefill }: LegRun,
-): void {
+function learn(s: Settler, request: ReadRequest, prompt: Prompt, run: LegRun): void {
+  const { choice, facts, firstMs, sentMs, prefill } = run;
   const { promptTokens, cachedTokens } = facts;
   if (promptTokens !== undefined) {
     s.learning.ratio(request.model ?? "", prompt.bytes !== undefined).observe(prompt.length, promptTokens);
@@ -106,9 +106,12 @@ function learn(
   const ttftMs = firstMs === undefined ? facts.promptMs : firstMs - sentMs;
   if (ttftMs === undefined) return;
   if (prefill !== undefined) {
+    // Of legs that ran at once only what came after the prompt is the hand-over's.
+    const handedMs = "promptedMs" in run ? run.promptedMs : sentMs;
+    if (handedMs === undefined) return;
     // What it did not hold itself it fetched.
     const fetched = Math.max(0, (promptTokens ?? choice.promptTokens) - choice.predictedTokens);
-    s.splitter.rates(choice.worker.id).observe(fetched, ttftMs);
+    s.splitter.rates(choice.worker.id).observe(fetched, Math.max(0, ttftMs - (handedMs - sentMs)));
     return;
   }
   s.learning.observe(choice.worker.id, request.model ?? "", {

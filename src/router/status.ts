@@ -8,7 +8,7 @@ export interface AdminExtras {
   /** Problems with chat templates by model, for `/v1/cgn/status`. */
   templates?(): Readonly<Record<string, string>>;
   /** What may be asked for with POST, by path, and what is answered. */
-  readonly posts?: Readonly<Record<string, () => Promise<object>>>;
+  readonly posts?: Readonly<Record<string, (query: URLSearchParams) => Promise<object>>>;
 }
 
 /** `/readyz`: ready when some worker takes requests. */
