@@ -23,6 +23,8 @@ const STOP_MS = 90_000;
 export interface AgentRun {
   /** Seconds from the start of the agent until every engine was ready. */
   readonly startSeconds: number;
+  /** `up` only: where the router takes requests, and its admin port. */
+  readonly router: { readonly url: string; readonly admin: string };
   /** End the agent as a supervisor does. @throws Error when it does not end cleanly, or leaves a process */
   stop(): Promise<void>;
 }
@@ -40,6 +42,7 @@ export async function freePorts(count: number): Promise<number[]> {
  * Start `cgn agent` on a file, as users do, and wait until each of its engines is ready.
  *
  * @param engines - TOML of the models and engines; the agent's own section is written here
+ * @param command - `up`: a router before the engines, in the same process
  * @throws Error with the last words of the log when an engine does not become ready
  */
 export async function startAgent(
@@ -47,17 +50,20 @@ export async function startAgent(
   engines: string,
   places: Places,
   env: Readonly<Record<string, string>> = {},
+  command: "agent" | "up" = "agent",
 ): Promise<AgentRun> {
   const dir = mkdtempSync(join(tmpdir(), "cgn-live-"));
-  const [listen = 0, admin = 0] = await freePorts(2);
+  const [listen = 0, admin = 0, http = 0, routerAdmin = 0, kv = 0] = await freePorts(5);
   const config = join(dir, "cgn.toml");
-  writeFileSync(config, `${agentToml(dir, listen, admin)}\n${engines}`);
+  const router = { url: `http://127.0.0.1:${http}`, admin: `http://127.0.0.1:${routerAdmin}` };
+  const routed = command === "up" ? routerToml(dir, http, routerAdmin, kv) : "";
+  writeFileSync(config, `${agentToml(dir, listen, admin)}\n${routed}${engines}`);
   const mark = `${process.pid}-${name}`;
   mkdirSync(join(places.root, "logs"), { recursive: true });
   const log = places.log(`live-${name}`);
   const started = Date.now();
   const entry = join(ROOT, "src", "cli", "bin", "cgn.ts");
-  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry, "agent", "--config", config], {
+  const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", entry, command, "--config", config], {
     cwd: dir,
     env: { ...process.env, ...env, NO_COLOR: "1", [MARK]: mark },
     stdio: ["ignore", "pipe", "pipe"],
@@ -92,13 +98,13 @@ export async function startAgent(
       throw new Error(`left behind: ${left.map(({ pid, command }) => `${pid} ${command}`).join(", ")}`);
   };
   try {
-    await ready(admin, ended, log);
+    await ready(() => (command === "up" ? workersOf(router.admin) : readyz(admin)), ended, log);
   } catch (error) {
     const engineLogs = engineWords(dir);
     await stop().catch(() => {});
     throw new Error(`${error instanceof Error ? error.message : String(error)}${engineLogs}`);
   }
-  return { startSeconds: (Date.now() - started) / 1000, stop };
+  return { startSeconds: (Date.now() - started) / 1000, router, stop };
 }
 
 function agentToml(dir: string, listen: number, admin: number): string {
@@ -115,7 +121,22 @@ drain_grace = "20s"
 `;
 }
 
-async function ready(admin: number, ended: Promise<number>, log: string): Promise<void> {
+function routerToml(dir: string, http: number, admin: number, kv: number): string {
+  return `[router]
+listen_http = "127.0.0.1:${http}"
+listen_admin = "127.0.0.1:${admin}"
+[kv]
+uds = ${JSON.stringify(join(dir, "kv.sock"))}
+listen = "127.0.0.1:${kv}"
+index_dir = ${JSON.stringify(join(dir, "index"))}
+`;
+}
+
+async function ready(
+  look: () => Promise<readonly { state: string }[]>,
+  ended: Promise<number>,
+  log: string,
+): Promise<void> {
   const end = Date.now() + START_MS;
   let code: number | undefined;
   void ended.then((c) => {
@@ -123,7 +144,7 @@ async function ready(admin: number, ended: Promise<number>, log: string): Promis
   });
   while (Date.now() < end) {
     if (code !== undefined) throw new Error(`cgn agent ended with ${code}: ${lastWords(log)}`);
-    const engines = await readyz(admin);
+    const engines = await look();
     if (engines.length > 0 && engines.every(({ state }) => state === "ready")) return;
     await pause(500);
   }
@@ -134,6 +155,18 @@ async function readyz(admin: number): Promise<readonly { state: string }[]> {
   try {
     const reply = await fetch(`http://127.0.0.1:${admin}/readyz`);
     return ((await reply.json()) as { engines: { state: string }[] }).engines;
+  } catch {
+    return [];
+  }
+}
+
+/** The engines as a router sees them; none while it does not answer. */
+export async function workersOf(
+  admin: string,
+): Promise<readonly { id: string; role: string; state: string; url: string }[]> {
+  try {
+    const reply = await fetch(`${admin}/v1/cgn/status`);
+    return ((await reply.json()) as { workers: { id: string; role: string; state: string; url: string }[] }).workers;
   } catch {
     return [];
   }

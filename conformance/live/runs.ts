@@ -1,6 +1,7 @@
 import { ENGINES } from "../../src/engines/registry.ts";
 import { launchShape, variantCells, variantPlan } from "../../src/engines/variant.ts";
 import type { LiveAnswer } from "../answers.ts";
+import { DISAGG_RUNS } from "../disagg/disagg-runs.ts";
 import { PINS } from "../pins.ts";
 import type { Places } from "../places.ts";
 import { Progress } from "../progress.ts";
@@ -25,7 +26,7 @@ export interface LiveRun extends Scenario {
 }
 
 /** All of them, the quick ones first. */
-export const LIVE_RUNS: readonly LiveRun[] = [...OTHER_RUNS, ...VLLM_RUNS].map((scenario) => ({
+export const LIVE_RUNS: readonly LiveRun[] = [...OTHER_RUNS, ...VLLM_RUNS, ...DISAGG_RUNS].map((scenario) => ({
   ...scenario,
   start: (places, on) => startScenario(scenario, places, on),
 }));
