@@ -4,7 +4,7 @@ import { CHAT, post, STREAMED } from "../faults/raw-client.ts";
 import { chunk, event, finished, good, reply, type Script, STREAM_HEAD } from "../faults/raw-engine.ts";
 import { until } from "../faults/rig.ts";
 import { pairAnswers, pairStreams, prefillOf } from "./expect.ts";
-import { bodyOf, type Name, type PairCase, type PairRig } from "./rig.ts";
+import { bodyOf, IMPATIENT, type Name, type PairCase, type PairRig } from "./rig.ts";
 
 const hang: Script = () => {};
 const reset: Script = (_request, socket) => void socket.resetAndDestroy();
@@ -134,6 +134,7 @@ export const BOOTSTRAP_CASES: readonly PairCase[] = [
   }),
   bootstrap({
     name: "prefill hangs",
+    settings: IMPATIENT,
     sees: "200 through the other one after prefill_timeout, both legs of the first try cut",
     there: TWO_PREFILLS,
     scripts: { p1: always(hang) },

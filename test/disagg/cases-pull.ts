@@ -4,7 +4,7 @@ import { CHAT, post, STREAMED } from "../faults/raw-client.ts";
 import { chunk, event, finished, reply, type Script, STREAM_HEAD, WHOLE } from "../faults/raw-engine.ts";
 import { until } from "../faults/rig.ts";
 import { pairAnswers, pairStreams, prefillOf } from "./expect.ts";
-import { bodyOf, handedOver, type Name, type PairCase, type PairRig, paramsOf } from "./rig.ts";
+import { bodyOf, handedOver, IMPATIENT, type Name, type PairCase, type PairRig, paramsOf } from "./rig.ts";
 
 const hang: Script = () => {};
 const reset: Script = (_request, socket) => void socket.resetAndDestroy();
@@ -98,7 +98,7 @@ export const PULL_CASES: readonly PairCase[] = [
   pull({
     name: "short prompt",
     sees: "200 from a decode engine alone: handing over costs more",
-    settings: { disagg: { splits: true, colocateBelowTokens: 10_000, prefillTimeoutMs: 1_500 } },
+    settings: { disagg: { splits: true, colocateBelowTokens: 10_000, prefillTimeoutMs: 60_000 } },
     async run(rig) {
       await pairAnswers(rig, undefined, /^d/);
     },
@@ -106,7 +106,7 @@ export const PULL_CASES: readonly PairCase[] = [
   pull({
     name: "[router.disagg].enabled = false",
     sees: "503 that names the key",
-    settings: { disagg: { splits: false, colocateBelowTokens: 0, prefillTimeoutMs: 1_500 } },
+    settings: { disagg: { splits: false, colocateBelowTokens: 0, prefillTimeoutMs: 60_000 } },
     async run(rig) {
       isError(await (await rig.ask(post(CHAT))).answer(), 503, "no_worker", /disagg/);
     },
@@ -189,6 +189,7 @@ export const PULL_PREFILL_CASES: readonly PairCase[] = [
   ),
   pull({
     name: "prefill hangs",
+    settings: IMPATIENT,
     sees: "200 by others after [router.disagg].prefill_timeout",
     there: TWO_PREFILLS,
     scripts: { p1: always(hang) },
@@ -199,6 +200,7 @@ export const PULL_PREFILL_CASES: readonly PairCase[] = [
   }),
   pull({
     name: "all prefills hang",
+    settings: IMPATIENT,
     sees: "an error that names the leg, or an answer by a decode engine",
     there: TWO_PREFILLS,
     scripts: { p1: always(hang), p2: always(hang) },
