@@ -1,11 +1,13 @@
 import { type AgentDaemon, runAgent } from "../agent/daemon.ts";
 import { endUnwanted, unwantedKept } from "../agent/kept-engines.ts";
 import type { Settings } from "../config/settings.ts";
+import type { Membership } from "../core/membership.ts";
 import { keptText } from "../process/kept-engines.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS, type Values } from "./command.ts";
 import { commandLog } from "./command-log.ts";
 import { VERSION_OPTIONS } from "./engine-versions.ts";
 import { loadForLaunch, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
+import { openMembership, ownMember } from "./open-membership.ts";
 import { createReloader } from "./reloading.ts";
 import { requireEngines } from "./require-engines.ts";
 import { serveEngines } from "./serve-engines.ts";
@@ -54,32 +56,47 @@ export const agentCommand: Command = {
     const log = commandLog(options, cli);
     let running: AgentDaemon | undefined;
     const reloader = createReloader({ load, settings, agent: () => running?.agent, log, cli });
-    const daemon = await runAgent(settings, {
-      clock: cli.clock,
-      log,
-      env: cli.env,
-      reload: () => reloader.reload(),
-      changeRole: (node, role) => reloader.changeRole(node, role),
-    });
-    running = daemon;
-    const { host, port } = daemon.admin ?? { host: "", port: 0 };
-    cli.err(
-      `agent listens on ${settings.agent.listen.host}:${daemon.ports[0]}${port === 0 ? "" : `, admin on ${host}:${port}`}`,
-    );
+    const membership = await openMembership(settings, { clock: cli.clock, log });
     try {
-      await serveEngines(
-        daemon.agent,
-        cli,
-        () => {},
-        () => reloader.hasReloaded,
-      );
+      const daemon = await runAgent(settings, {
+        clock: cli.clock,
+        log,
+        env: cli.env,
+        reload: () => reloader.reload(),
+        changeRole: (node, role) => reloader.changeRole(node, role),
+      });
+      running = daemon;
+      await serve(daemon, settings, membership, cli, () => reloader.hasReloaded);
     } finally {
       reloader.close();
-      await daemon.close();
+      await membership.close();
     }
     return stopCode(cli.signal);
   },
 };
+
+/** Until it is told to stop. An agent whose engines run on stays announced until its lease is over: the next one takes its place. */
+async function serve(
+  daemon: AgentDaemon,
+  settings: Settings,
+  membership: Membership,
+  cli: CliContext,
+  hasReloaded: () => boolean,
+): Promise<void> {
+  const { agent, security } = settings;
+  const { host, port } = daemon.admin ?? { host: "", port: 0 };
+  const said = port === 0 ? "" : `, admin on ${host}:${port}`;
+  cli.err(`agent listens on ${agent.listen.host}:${daemon.ports[0]}${said}`);
+  const scheme = security.certFile === undefined ? "http" : "https";
+  const at = { host: agent.listen.host, port: daemon.ports[0] ?? agent.listen.port, scheme } as const;
+  const withdraw = membership.announce(ownMember("agent", at, agent.nodeId, settings, cli.clock));
+  try {
+    await serveEngines(daemon.agent, cli, () => {}, hasReloaded);
+  } finally {
+    await daemon.close();
+    if (!agent.keepEngines) await withdraw();
+  }
+}
 
 /** Nothing is wanted of what is kept. Those that another agent has in its care are left alone, and named. */
 async function endKept({ agent }: Settings, options: Values, cli: CliContext): Promise<number> {

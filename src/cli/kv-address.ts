@@ -4,7 +4,7 @@ import { connectKv, type KvClient } from "../wire/kv-client.ts";
 import { openTls, type WireTls } from "../wire/tls.ts";
 import { type CliContext, CONFIG_OPTIONS, type Option, type Values } from "./command.ts";
 import { loadForCommand } from "./load-config.ts";
-import { wireAddress } from "./router-knowledge.ts";
+import { wireAddress } from "./wire-address.ts";
 
 /** Options of commands that ask a running kvcached. */
 export const KV_ADDRESS_OPTIONS = {

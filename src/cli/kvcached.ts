@@ -1,10 +1,10 @@
 import { runKvcached } from "../kvcached/daemon.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { followAgent } from "../wire/agent-client.ts";
 import { CONFIG_OPTIONS, type Command, LOG_OPTIONS } from "./command.ts";
 import { commandLog } from "./command-log.ts";
+import { followAgents } from "./follow-agents.ts";
 import { loadForCommand, type Shortcuts } from "./load-config.ts";
-import { wireAddress } from "./router-knowledge.ts";
+import { namedMembers, openMembership, ownMember } from "./open-membership.ts";
 import { stopCode, stopped } from "./stop-code.ts";
 
 /** `cgn kvcached`: the prefix index as a process of its own. */
@@ -34,16 +34,25 @@ export const kvcachedCommand: Command = {
     const settings = loadForCommand(options, cli, shortcuts);
     const log = commandLog(options, cli);
     const metrics = createMetrics();
-    const daemon = await runKvcached(settings, { clock: cli.clock, log, metrics, env: cli.env });
-    const { tls } = daemon;
-    const agents = ((options["agent"] as readonly string[] | undefined) ?? []).map((url) =>
-      followAgent({ address: wireAddress(url), clock: cli.clock, tls }),
-    );
-    for (const agent of agents) daemon.service.follow(agent);
-    cli.err(`kvcached listens on ${settings.kv.uds} and ${settings.kv.listen.host}:${daemon.port}`);
-    await stopped(cli.signal);
-    for (const agent of agents) agent.close();
-    await daemon.close();
+    const agents = namedMembers("agent", (options["agent"] as readonly string[] | undefined) ?? []);
+    const { clock } = cli;
+    const membership = await openMembership(settings, { clock, log });
+    try {
+      const daemon = await runKvcached(settings, { clock, log, metrics, env: cli.env });
+      const followed = followAgents({ memberships: [agents, membership], clock, tls: daemon.tls });
+      const unfollow = daemon.service.follow(followed.directory);
+      cli.err(`kvcached listens on ${settings.kv.uds} and ${settings.kv.listen.host}:${daemon.port}`);
+      const scheme = daemon.tls.serverOptions() === undefined ? "http" : "https";
+      const at = { host: settings.kv.listen.host, port: daemon.port ?? settings.kv.listen.port, scheme } as const;
+      const withdraw = membership.announce(ownMember("kvcached", at, settings.agent.nodeId, settings, clock));
+      await stopped(cli.signal);
+      await withdraw();
+      unfollow();
+      followed.close();
+      await daemon.close();
+    } finally {
+      await membership.close();
+    }
     return stopCode(cli.signal);
   },
 };

@@ -1,19 +1,21 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { registerWithKvcached } from "../agent/kv-registration.ts";
+import { type Followed, followMembers } from "../cluster/follow-members.ts";
 import type { Settings } from "../config/settings.ts";
 import type { BookingExchange } from "../core/booking-exchange.ts";
 import type { Clock } from "../core/clock.ts";
-import { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
+import type { Membership } from "../core/membership.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory } from "../core/worker.ts";
 import { createMirror } from "../kvcached/mirror.ts";
 import { createKvcached } from "../kvcached/service.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { exchangeBookings } from "../wire/bookings-client.ts";
-import { connectKv, type KvClient } from "../wire/kv-client.ts";
+import { connectKv } from "../wire/kv-client.ts";
 import type { WireTls } from "../wire/tls.ts";
-import type { WireAddress } from "../wire/transport.ts";
+import { createFollowingBookings } from "./following-bookings.ts";
+import { wireAddress } from "./wire-address.ts";
 
 /** How often a kvcached elsewhere is told again: it may have been restarted. */
 const REGISTER_MS = 5_000;
@@ -21,7 +23,7 @@ const REGISTER_MS = 5_000;
 /** What a router knows of prefixes: a kvcached in this process, or a copy of what others know. */
 export interface OpenKnowledge {
   readonly prefixes: PrefixKnowledge;
-  /** How routers with the same kvcached hear of each other's bookings: through the first. */
+  /** How routers with the same kvcached hear of each other's bookings. */
   readonly bookings?: BookingExchange;
   /** For `/v1/cgn/status`. */
   sources(): unknown;
@@ -29,8 +31,8 @@ export interface OpenKnowledge {
 }
 
 export interface KnowledgeOptions {
-  /** Empty: embed one. */
-  readonly kvcacheds: readonly WireAddress[];
+  /** Whose kvcacheds are copied: those that flags name, and those of the cluster. Empty: embed one. */
+  readonly memberships: readonly Membership[];
   readonly tls: WireTls;
   readonly settings: Pick<Settings, "kv"> & { readonly router: Pick<Settings["router"], "nodeId"> };
   readonly clock: Clock;
@@ -43,19 +45,42 @@ export interface KnowledgeOptions {
   readonly adopted: WorkerDirectory;
 }
 
-/** Read `http://HOST:PORT` or `unix:PATH`. @throws CgnError BAD_INVOCATION */
-export function wireAddress(text: string): WireAddress {
-  if (text.startsWith("unix:")) return { uds: text.slice("unix:".length) };
-  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return { url: text.replace(/\/+$/, "") };
-  throw new CgnError(
-    "BAD_INVOCATION",
-    `Cannot read the address "${text}": it is neither a URL nor unix:PATH. Write for example http://127.0.0.1:7071`,
-    { text },
-  );
+export function openKnowledge(options: KnowledgeOptions): OpenKnowledge {
+  if (options.memberships.length === 0) return embedded(options);
+  const hasKvcached = options.memberships.some((each) => each.list().some(({ kind }) => kind === "kvcached"));
+  return hasKvcached ? mirrored(options) : bridged(options);
 }
 
-export function openKnowledge(options: KnowledgeOptions): OpenKnowledge {
-  return options.kvcacheds.length === 0 ? embedded(options) : mirrored(options);
+/** One in this process until the first kvcached of the cluster was copied. */
+function bridged(options: KnowledgeOptions): OpenKnowledge {
+  const copies = mirrored(options);
+  let own: OpenKnowledge | undefined = embedded(options);
+  const now = (): OpenKnowledge => {
+    if (own === undefined || !copies.hasCopy()) return own ?? copies;
+    own.close();
+    own = undefined;
+    return copies;
+  };
+  const both = (): readonly PrefixKnowledge[] =>
+    now() === copies ? [copies.prefixes] : [copies.prefixes, own!.prefixes];
+  return {
+    ...copies,
+    prefixes: {
+      match: (query) => now().prefixes.match(query),
+      sent: (worker, query) => {
+        for (const each of both()) each.sent(worker, query);
+      },
+      unsent: (worker, query) => {
+        for (const each of both()) each.unsent(worker, query);
+      },
+      observe: (outcome, judged) => now().prefixes.observe?.(outcome, judged),
+    },
+    sources: () => now().sources(),
+    close() {
+      own?.close();
+      copies.close();
+    },
+  };
 }
 
 function embedded({ settings, clock, log, env, metrics, directory }: KnowledgeOptions): OpenKnowledge {
@@ -78,25 +103,48 @@ function embedded({ settings, clock, log, env, metrics, directory }: KnowledgeOp
   };
 }
 
-/** A copy of what the kvcacheds know. Engines that no agent registers are registered with the first. */
-function mirrored(options: KnowledgeOptions): OpenKnowledge {
-  const { clock, log, metrics, adopted, directory, settings, tls } = options;
-  const clients = options.kvcacheds.map((address) => connectKv({ address, clock, tls }));
-  const [first] = clients as [KvClient, ...KvClient[]];
-  const registration = registerWithKvcached({ directory: adopted, client: first, clock, log, everyMs: REGISTER_MS });
+/**
+ * A copy of what the kvcacheds know, of each as they come and go. Engines that no agent announces are registered with all of them.
+ * Bookings are exchanged through the first by name, so that all routers choose the same one.
+ */
+function mirrored(options: KnowledgeOptions): OpenKnowledge & { hasCopy(): boolean } {
+  const { memberships, clock, log, metrics, adopted, directory, settings, tls } = options;
   const name = `router ${settings.router.nodeId}`;
-  const capBytes = settings.kv.ramBytes;
-  const mirror = createMirror({ clients, clock, log, capBytes, directory, metrics, name });
+  const mirror = createMirror({ clients: [], clock, log, capBytes: settings.kv.ramBytes, directory, metrics, name });
+  const open = ({ url }: { readonly url: string }): Followed => {
+    const client = connectKv({ address: wireAddress(url), clock, tls });
+    const registration = registerWithKvcached({ directory: adopted, client, clock, log, everyMs: REGISTER_MS });
+    const leave = mirror.add(client);
+    return {
+      isLive: () => mirror.status().some(({ kvcached, state }) => kvcached === client.name && state === "live"),
+      close() {
+        leave();
+        void registration.close();
+        client.close();
+      },
+    };
+  };
   // Two routers of one host may have one name.
   const router = `${settings.router.nodeId}/${randomUUID().slice(0, 8)}`;
+  const bookings = createFollowingBookings((url) =>
+    exchangeBookings({ address: wireAddress(url), tls, clock, router }),
+  );
+  const followed = memberships.map((membership) => followMembers({ membership, kind: "kvcached", clock, open }));
+  const chooseBookings = (): void => {
+    const members = memberships.flatMap((membership) => membership.list());
+    bookings.use(members.find(({ kind }) => kind === "kvcached")?.url);
+  };
+  chooseBookings();
+  const leaves = memberships.map((membership) => membership.subscribe(chooseBookings));
   return {
     prefixes: mirror,
-    bookings: exchangeBookings({ address: options.kvcacheds[0]!, tls, clock, router }),
+    bookings,
+    hasCopy: () => mirror.status().some(({ ageMs }) => ageMs !== undefined),
     sources: () => ({ mirrors: mirror.status(), sources: mirror.sources() }),
     close() {
+      for (const leave of leaves) leave();
+      for (const each of followed) each.close();
       mirror.close();
-      void registration.close();
-      for (const client of clients) client.close();
     },
   };
 }

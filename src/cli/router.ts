@@ -1,7 +1,7 @@
 import { createMemoryDirectory } from "../cluster/memory-directory.ts";
-import { mergeDirectories } from "../cluster/merge-directories.ts";
 import type { Settings } from "../config/settings.ts";
 import type { Log } from "../core/log.ts";
+import type { Membership } from "../core/membership.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import { RELOAD_PATH } from "../core/reload-report.ts";
 import type { WorkerDirectory } from "../core/worker.ts";
@@ -13,17 +13,17 @@ import { type EngineSpec, parseEngineSpec } from "../router/engine-spec.ts";
 import { watchEngines } from "../router/engine-watch.ts";
 import { createModelTemplates } from "../router/model-templates.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { followAgent } from "../wire/agent-client.ts";
-import { allLoaders, remoteLoader } from "../wire/agent-loader.ts";
 import { openTls, type WireTls } from "../wire/tls.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS, type Values } from "./command.ts";
 import { commandLog } from "./command-log.ts";
+import { followAgents } from "./follow-agents.ts";
 import { loadForCommand, type Shortcuts } from "./load-config.ts";
 import { openAccessOf } from "./open-access.ts";
 import { warnOfOpenAddress } from "./open-address.ts";
+import { namedMembers, openMembership, ownMember } from "./open-membership.ts";
 import { openTracer } from "./open-tracer.ts";
 import { createReloader } from "./reloading.ts";
-import { openKnowledge, wireAddress } from "./router-knowledge.ts";
+import { openKnowledge } from "./router-knowledge.ts";
 import { stopCode, stopped } from "./stop-code.ts";
 
 /** `cgn router`: the front door as a process of its own. */
@@ -61,11 +61,16 @@ export const routerCommand: Command = {
     const settings = await load();
     const log = commandLog(options, cli);
     warnOfOpenAddress(settings.router.listenHttp, log, settings.auth);
-    const parts = openFleet(settings, options, cli, log);
+    const membership = await openMembership(settings, { clock: cli.clock, log });
     try {
-      await runUntilStopped({ settings, load }, options, cli, log, parts);
+      const parts = openFleet(settings, options, cli, log, membership);
+      try {
+        await runUntilStopped({ settings, load }, options, cli, log, parts);
+      } finally {
+        parts.close();
+      }
     } finally {
-      parts.close();
+      await membership.close();
     }
     return stopCode(cli.signal);
   },
@@ -84,6 +89,7 @@ interface FleetParts {
   readonly directory: WorkerDirectory;
   /** The engines that this process watches itself: nobody else registers them with a kvcached elsewhere. */
   readonly adopted: WorkerDirectory;
+  readonly membership: Membership;
   readonly tls: WireTls;
   /** Of addresses that have our certificate. */
   readonly scheme: "http" | "https";
@@ -93,35 +99,45 @@ interface FleetParts {
   close(): void;
 }
 
-/** Who is there: engines named by flags, else those of the file and its agent. */
-function openFleet(settings: Settings, options: Values, cli: CliContext, log: Log): FleetParts {
-  const texts = (name: string): readonly string[] => (options[name] as readonly string[] | undefined) ?? [];
-  const named = [...texts("engine"), ...texts("engines")].map(parseEngineSpec);
-  const agentTexts = texts("agent");
+const textsOf = (options: Values, name: string): readonly string[] =>
+  (options[name] as readonly string[] | undefined) ?? [];
+
+/** Do daemons find each other? With `memory` only flags, and what one file says of its own host, name them. */
+const isShared = ({ cluster }: Settings): boolean => cluster.stateBackend !== "memory";
+
+/** Who is there: engines and agents named by flags, else those of the file; and the agents of the cluster. */
+function openFleet(
+  settings: Settings,
+  options: Values,
+  { clock }: CliContext,
+  log: Log,
+  membership: Membership,
+): FleetParts {
+  const named = [...textsOf(options, "engine"), ...textsOf(options, "engines")].map(parseEngineSpec);
+  const agentTexts = textsOf(options, "agent");
   const byFlags = named.length + agentTexts.length > 0;
   const specs = byFlags ? named : settings.engines.filter((engine) => !engine.spawn).map(specOf);
   const { host, port } = settings.agent.listen;
-  const tls = openTls(settings.security, { clock: cli.clock, log });
+  const tls = openTls(settings.security, { clock, log });
   const scheme = tls.serverOptions() === undefined ? "http" : "https";
-  const ownAgent = { url: `${scheme}://${hostPort(dialHost(host), port)}` };
-  const addresses = byFlags ? agentTexts.map(wireAddress) : [ownAgent];
+  const ownAgent = isShared(settings) ? [] : [`${scheme}://${hostPort(dialHost(host), port)}`];
+  const agents = namedMembers("agent", byFlags ? agentTexts : ownAgent);
   const adopted = createMemoryDirectory();
-  const watch = watchEngines({ specs, engines: ENGINES, directory: adopted, clock: cli.clock, log });
-  const agents = addresses.map((address) => followAgent({ address, clock: cli.clock, tls }));
-  const loaders = addresses.map((address) => remoteLoader(address, cli.clock, tls));
-  const directory = mergeDirectories([adopted, ...agents]);
+  const watch = watchEngines({ specs, engines: ENGINES, directory: adopted, clock, log });
+  const followed = followAgents({ memberships: [agents, membership], clock, tls, first: [adopted] });
+  const hasAgents = isShared(settings) || agents.list().length > 0;
   return {
-    directory,
-    loader: loaders.length === 0 ? undefined : allLoaders(loaders),
+    directory: followed.directory,
+    loader: hasAgents ? followed.loader : undefined,
     adopted,
+    membership,
     tls,
     scheme,
     first: watch.first,
     close() {
       tls.close();
       watch.close();
-      directory.close();
-      for (const agent of [...agents, ...loaders]) agent.close();
+      followed.close();
     },
   };
 }
@@ -147,10 +163,14 @@ async function runUntilStopped(
   parts: FleetParts,
 ): Promise<void> {
   const { clock, env, signal } = cli;
-  const kvcacheds = ((options["kvcached"] as readonly string[] | undefined) ?? []).map(wireAddress);
+  const { membership } = parts;
+  const kvcacheds = textsOf(options, "kvcached");
   const metrics = createMetrics();
   const knowledge = openKnowledge({
-    kvcacheds,
+    memberships: [
+      ...(kvcacheds.length === 0 ? [] : [namedMembers("kvcached", kvcacheds)]),
+      ...(isShared(settings) ? [membership] : []),
+    ],
     tls: parts.tls,
     metrics,
     settings,
@@ -170,6 +190,7 @@ async function runUntilStopped(
     knowledge: knowledge.prefixes,
     ...(knowledge.bookings === undefined ? {} : { bookings: knowledge.bookings }),
     renderers: templates,
+    membership,
     tls: parts.tls,
     ...guarded,
     tracer,
@@ -190,8 +211,11 @@ async function runUntilStopped(
     cli.err(
       `Router listens on ${parts.scheme}://${hostPort(address.host, address.port)}, admin on http://${hostPort(adminAddress.host, adminAddress.port)}`,
     );
+    const own = ownMember("router", { ...address, scheme: parts.scheme }, settings.router.nodeId, settings, clock);
+    const withdraw = membership.announce(own);
     await stopped(signal);
     cli.err("Draining");
+    await withdraw();
     await router.drain(settings.agent.drainGraceMs);
   } finally {
     reloader.close();

@@ -6,6 +6,7 @@ import { requireFolders } from "../config/usable-folders.ts";
 import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { Log } from "../core/log.ts";
+import type { Membership } from "../core/membership.ts";
 import { RELOAD_PATH, type ReloadReport, ROLE_PATH } from "../core/reload-report.ts";
 import { kvHttpRoutes } from "../kvcached/kv-http.ts";
 import { createKvcached, type Kvcached } from "../kvcached/service.ts";
@@ -15,7 +16,9 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { kvRoutes } from "../wire/kv-server.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
 import { openTls } from "../wire/tls.ts";
+import { engineDetails, engineLogs } from "./engine-details.ts";
 import { openAccessOf } from "./open-access.ts";
+import { openMembership } from "./open-membership.ts";
 import { openTracer } from "./open-tracer.ts";
 import { requireEngines } from "./require-engines.ts";
 
@@ -52,9 +55,9 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     settings.folders,
     (settings.folders ?? []).map(({ key }) => key),
   );
-  warnOfStateBackend(settings, log);
   const guarded = await openAccessOf(settings, { clock, log });
   const tls = openTls(settings.security, { clock, log });
+  const membership = await joinCluster(settings, { clock, log });
   const directory = createMemoryDirectory();
   const metrics = createMetrics();
   const tracer = openTracer(settings, { clock, log, metrics });
@@ -75,6 +78,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     directory,
     knowledge: kvcached,
     renderers: templates,
+    membership,
     tls,
     ...guarded,
     engineKey: (id) => agentOf?.apiKey(id) ?? guarded.engineKey(),
@@ -90,6 +94,8 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     extras: {
       sources: () => kvcached.sources(),
       templates: templates.problems,
+      engines: () => engineDetails(agentOf),
+      logs: (engine, lines) => engineLogs(agentOf, engine, lines),
       posts: {
         ...(deps.reload === undefined ? {} : { [RELOAD_PATH]: deps.reload }),
         ...(deps.changeRole === undefined ? {} : { [ROLE_PATH]: rolePost(deps.changeRole) }),
@@ -102,6 +108,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     guarded.access.close();
     await tracer?.close();
     await wire?.close();
+    await membership.close();
     tls.close();
     unfollow();
     kvcached.close();
@@ -151,9 +158,17 @@ async function serveIndex(settings: Settings, kvcached: Kvcached, log: Log): Pro
   }
 }
 
-/** In one process nothing needs to be shared, so a store that the file names is not asked. */
-function warnOfStateBackend(settings: Settings, log: Log): void {
+/** In one process nothing needs to be shared, so a store that cannot be used is no reason not to start. */
+async function joinCluster(settings: Settings, deps: Pick<StackDeps, "clock" | "log">): Promise<Membership> {
   const { stateBackend } = settings.cluster;
-  if (stateBackend === "memory" || stateBackend === "static" || settings.file === undefined) return;
-  log.info("All parts run in this process: the cluster's state is kept in memory", { state_backend: stateBackend });
+  try {
+    return await openMembership(settings, deps);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    deps.log.warn("All parts run in this process: the cluster's state is kept in memory", {
+      state_backend: stateBackend,
+      why,
+    });
+    return await openMembership({ ...settings, cluster: { ...settings.cluster, stateBackend: "memory" } }, deps);
+  }
 }

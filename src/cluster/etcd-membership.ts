@@ -16,6 +16,7 @@ export interface EtcdMembershipOptions {
   readonly ttlS: number;
   readonly clock: Clock;
   readonly log: Log;
+  readonly onClose?: () => void;
 }
 
 const RETRY_MS = 100;
@@ -125,6 +126,7 @@ class EtcdMembership implements Membership {
     this.#cancelLinger();
     this.#lease.close();
     await this.#o.client.close();
+    this.#o.onClose?.();
   }
 
   async #run(): Promise<void> {

@@ -1,5 +1,4 @@
 import type { KeyPath } from "./key-path.ts";
-import { isTable } from "./layers.ts";
 
 /** A key that asks for what cgn does not do. */
 export interface Unsupported {
@@ -14,13 +13,6 @@ export const isOn = (value: unknown): boolean => value === true;
 export const isGiven = (value: unknown): boolean =>
   Array.isArray(value) ? value.length > 0 : value !== undefined && value !== "";
 
-/** etcd by name or by its endpoints, or a static list. */
-function asksForSharedState(cluster: unknown): boolean {
-  if (!isTable(cluster)) return false;
-  if (cluster.state_backend === undefined) return isGiven(cluster.etcd_endpoints);
-  return cluster.state_backend === "etcd" || cluster.state_backend === "static";
-}
-
 const NOTHING = "the key does nothing in this version of cgn";
 
 /**
@@ -28,13 +20,6 @@ const NOTHING = "the key does nothing in this version of cgn";
  * then nobody believes that a limit, a key or a certificate protects him.
  */
 export const NOT_YET: readonly Unsupported[] = [
-  {
-    path: ["cluster"],
-    asks: asksForSharedState,
-    problem: "this version of cgn keeps the cluster's state in memory: daemons of several hosts do not find each other",
-    remedy:
-      "Run everything in one process with cgn up, or name the other daemons by flags (cgn router --engine, cgn kvcached --agent)",
-  },
   {
     path: ["router", "worker_threads"],
     asks: (value) => typeof value === "number" && value > 1,

@@ -39,10 +39,16 @@ function given<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], und
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }
 
-export function clusterSettings(cluster: Section<"cluster">): ClusterSettings {
+export function clusterSettings(cluster: Section<"cluster">, hostAddress?: string): ClusterSettings {
+  const { etcd_username: name, etcd_password: password = "" } = cluster;
   return {
     name: cluster.name,
     stateBackend: cluster.state_backend ?? (cluster.etcd_endpoints.length > 0 ? "etcd" : "memory"),
+    ...given({ advertiseHost: cluster.advertise_host, hostAddress }),
+    leaseTtlMs: cluster.lease_ttl,
+    ...given({ etcdUser: name === undefined ? undefined : { name, password } }),
+    etcdTls: given({ caFile: cluster.etcd_ca_file, certFile: cluster.etcd_cert_file, keyFile: cluster.etcd_key_file }),
+    kubernetes: { ...given({ namespace: cluster.kubernetes_namespace }), selector: cluster.kubernetes_selector },
     etcdEndpoints: cluster.etcd_endpoints,
     gossipSeeds: cluster.gossip_seeds,
     ...given({ dataDir: cluster.data_dir, staticFile: cluster.static_file }),

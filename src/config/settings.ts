@@ -41,11 +41,20 @@ export interface HostPort {
 
 export interface ClusterSettings {
   readonly name: string;
-  readonly stateBackend: "memory" | "static" | "etcd" | "gossip";
+  readonly stateBackend: "memory" | "static" | "etcd" | "kubernetes" | "gossip";
+  /** By which other hosts reach this one; undefined: by the address listened on, else by `hostAddress`. */
+  readonly advertiseHost?: string;
+  /** First address of this host that others could reach. */
+  readonly hostAddress?: string;
+  readonly leaseTtlMs: number;
   readonly etcdEndpoints: readonly string[];
+  readonly etcdUser?: { readonly name: string; readonly password: string };
+  /** PEM files for `https:` endpoints; undefined fields: `[security].ca_file`, and no certificate of ours. */
+  readonly etcdTls: { readonly caFile?: string; readonly certFile?: string; readonly keyFile?: string };
+  readonly kubernetes: { readonly namespace?: string; readonly selector: string };
   readonly gossipSeeds: readonly string[];
   readonly dataDir?: string;
-  /** File that lists the workers, for `static`. */
+  /** File that lists the daemons, for `static`. */
   readonly staticFile?: string;
 }
 

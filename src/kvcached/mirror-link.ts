@@ -35,7 +35,8 @@ export interface MirrorLinkOptions {
   readonly client: Pick<KvClient, "watch" | "tell" | "name">;
   readonly clock: Clock;
   readonly log: Log;
-  readonly capBytes: number;
+  /** Of a copy that begins now, in bytes. */
+  readonly capBytes: () => number;
   /** Name of this watcher, unique. */
   readonly watcher: string;
   ownNotes(): number;
@@ -219,7 +220,7 @@ export class MirrorLink {
     const isNew = current !== undefined && current.instance !== instance;
     const recent = clock.now() - (this.#lostMs ?? clock.now()) < INHERIT_MS;
     const older = isNew && recent ? current : undefined;
-    return new MirrorCopy({ instance, seed, capBytes, clock, watcher, ownNotes, older });
+    return new MirrorCopy({ instance, seed, capBytes: capBytes(), clock, watcher, ownNotes, older });
   }
 
   #live(how: string): void {

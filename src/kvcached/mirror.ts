@@ -11,11 +11,11 @@ import type { KvNote } from "../wire/kv-note.ts";
 import { MirrorLink, type MirrorStatus } from "./mirror-link.ts";
 
 export interface MirrorOptions {
-  /** One for each kvcached; who made them closes them. */
+  /** One for each kvcached that is known from the start; who made them closes them. */
   readonly clients: readonly KvClient[];
   readonly clock: Clock;
   readonly log: Log;
-  /** Hard cap of all copies together, in bytes. */
+  /** Cap of all copies together, in bytes; each begins with an equal part, of as many as there are then. */
   readonly capBytes: number;
   /** Who is there, as this process knows it first hand: an engine that was restarted since holds nothing of what is known. */
   readonly directory?: WorkerDirectory;
@@ -27,6 +27,8 @@ export interface MirrorOptions {
 /** Knowledge of prefixes as a copy of what other processes know: `match` is immediate and goes on without them. */
 export interface Mirror extends PrefixKnowledge {
   match(query: MatchQuery): readonly WorkerMatch[];
+  /** Keep a copy of one more kvcached's index; the result ends it. */
+  add(client: KvClient): () => void;
   status(): readonly MirrorStatus[];
   /** The sources of all kvcacheds, as they were when last heard. */
   sources(): readonly KvSourceStatus[];
@@ -44,17 +46,14 @@ export function createMirror(options: MirrorOptions): Mirror {
   const { clients, clock, log } = options;
   let notes = 0;
   const watcher = `${options.name ?? "mirror"}-${randomUUID().slice(0, 8)}`;
-  const links = clients.map((client) => {
-    const capBytes = Math.floor(options.capBytes / clients.length);
-    return new MirrorLink({
-      client,
-      clock,
-      log,
-      capBytes,
-      watcher,
-      ownNotes: () => notes,
-    });
-  });
+  const links: MirrorLink[] = [];
+  const capBytes = () => Math.floor(options.capBytes / Math.max(1, links.length));
+  const linkTo = (client: KvClient): MirrorLink => {
+    const link = new MirrorLink({ client, clock, log, capBytes, watcher, ownNotes: () => notes });
+    links.push(link);
+    return link;
+  };
+  for (const client of clients) linkTo(client);
   const epochs = new Map<WorkerId, number>();
   const leave = options.directory === undefined ? () => {} : followEpochs(options.directory, epochs);
   const leaveMetrics = options.metrics === undefined ? () => {} : exportMirror(options.metrics, links);
@@ -83,6 +82,15 @@ export function createMirror(options: MirrorOptions): Mirror {
     sent: (worker, query) => hear({ type: "sent", worker, query }),
     unsent: (worker, query) => hear({ type: "unsent", worker, query }),
     observe: (outcome, judged) => hear({ type: "observed", worker: outcome.worker, outcome }, judged),
+    add(client) {
+      const link = linkTo(client);
+      link.start();
+      return () => {
+        link.close();
+        const at = links.indexOf(link);
+        if (at >= 0) links.splice(at, 1);
+      };
+    },
     status: () => links.map((link) => link.status()),
     sources: () => links.flatMap((link) => link.sources),
     close() {

@@ -2,13 +2,14 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { requireScope } from "../access/access.ts";
 import type { Scope } from "../access/subject.ts";
 import { CgnError } from "../core/errors.ts";
+import type { Membership, NodeMark } from "../core/membership.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import { sendJson } from "../http/error-body.ts";
 import { requireLocalHost, requireLocalPost } from "../http/local-only.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { clusterHealth, clusterStatus } from "./cluster-view.ts";
 import type { RouterCore } from "./core.ts";
-import type { Mark } from "./fleet.ts";
 import { type AdminExtras, readiness, status } from "./status.ts";
 
 export interface AdminOptions {
@@ -19,11 +20,13 @@ export interface AdminOptions {
   readonly protectMetrics: boolean;
   readonly extras: AdminExtras | undefined;
   readonly loader: ModelLoader | undefined;
+  /** Who else is there, and where marks are kept. */
+  readonly membership: Membership;
   /** The router takes no new requests. */
   draining(): boolean;
 }
 
-const MARKS: Readonly<Record<string, Mark | undefined>> = {
+const MARKS: Readonly<Record<string, NodeMark | undefined>> = {
   drain: "draining",
   cordon: "cordoned",
   uncordon: undefined,
@@ -98,15 +101,17 @@ async function answerMetrics(metrics: Metrics, res: ServerResponse): Promise<voi
   res.end(text);
 }
 
-function answerReady({ core, draining }: AdminOptions, res: ServerResponse): void {
+function answerReady({ core, draining, membership }: AdminOptions, res: ServerResponse): void {
   const detail = readiness(core, draining());
-  sendJson(res, detail.ready ? 200 : 503, detail);
+  sendJson(res, detail.ready ? 200 : 503, { ...detail, cluster: clusterHealth(membership) });
 }
 
 /** @throws CgnError ROUTE_NOT_FOUND */
 function view(o: AdminOptions, target: string, path: string): object {
   const { core } = o;
-  if (path === "/v1/cgn/status") return status(core, o.settings.nodeId, o.draining(), o.extras);
+  if (path === "/v1/cgn/status") {
+    return { ...status(core, o.settings.nodeId, o.draining(), o.extras), cluster: clusterStatus(o.membership) };
+  }
   if (path === "/v1/cgn/usage") return { usage: core.metrics.subjects.usage() };
   if (path === "/v1/cgn/decisions") {
     const asked = Number(new URLSearchParams(target.split("?")[1] ?? "").get("limit") ?? 100);
@@ -167,17 +172,23 @@ async function answerLoad(
   throw new CgnError("ROUTE_NOT_FOUND", `Cannot ${verb} "${id}": it is not loaded on demand. ${should}`, { id });
 }
 
-function answerMark({ core }: AdminOptions, req: IncomingMessage, res: ServerResponse, path: string): void {
+/** @throws CgnError ROUTE_NOT_FOUND, and what `Membership.mark()` throws */
+async function answerMark(
+  { core, membership }: AdminOptions,
+  req: IncomingMessage,
+  res: ServerResponse,
+  path: string,
+): Promise<void> {
   const { id, verb } = idAndVerb(path, "/v1/cgn/nodes/");
   if (id === "" || !Object.hasOwn(MARKS, verb)) {
     const message = `Cannot find ${path}: it is no mark. Use /v1/cgn/nodes/ID/drain, cordon or uncordon`;
     throw new CgnError("ROUTE_NOT_FOUND", message, { path });
   }
   requireOperator(req, path, verb, id);
-  const workers = core.fleet.mark(id, MARKS[verb]);
-  // Nobody waits for a worker that is kept out, and what is kept in again may be waited for.
-  core.waits.wake();
-  if (workers === 0) {
+  const mark = MARKS[verb];
+  const meant = core.fleet.meant(id);
+  // A mark of a node that is away now can be taken back.
+  if (meant.length === 0 && (mark !== undefined || !membership.marks().has(id))) {
     const known = [...new Set(core.fleet.workers().map((w) => w.node))];
     throw new CgnError(
       "ROUTE_NOT_FOUND",
@@ -185,9 +196,7 @@ function answerMark({ core }: AdminOptions, req: IncomingMessage, res: ServerRes
       { id },
     );
   }
-  const inFlight = core.fleet
-    .workers()
-    .filter((w) => w.id === id || w.node === id)
-    .reduce((sum, w) => sum + core.loads.of(w.id).inFlight, 0);
-  sendJson(res, 200, { id, mark: MARKS[verb] ?? null, workers, inFlight });
+  await membership.mark(id, mark);
+  const inFlight = meant.reduce((sum, w) => sum + core.loads.of(w.id).inFlight, 0);
+  sendJson(res, 200, { id, mark: mark ?? null, workers: meant.length, inFlight });
 }

@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { type Access, OPEN_ACCESS } from "../access/access.ts";
+import { createMemoryMembership } from "../cluster/memory-membership.ts";
 import { DEFAULT_ANSWERS } from "../config/answer-schema.ts";
 import type { RouterSettings } from "../config/settings.ts";
 import type { BookingExchange } from "../core/booking-exchange.ts";
 import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { Log } from "../core/log.ts";
+import type { Membership } from "../core/membership.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
@@ -75,6 +77,8 @@ export interface RouterOptions {
   readonly tls?: HttpTls;
   /** Who loads models that requests wait for; without one nobody waits. */
   readonly loader?: ModelLoader;
+  /** Who else is there, and where marks of `cgn cordon` are kept. Default: nobody, and in memory. The caller closes it. */
+  readonly membership?: Membership;
   /** How routers hear of each other's bookings, where there are several. */
   readonly bookings?: BookingExchange;
   /** More that the admin port shows, from parts the router does not know. */
@@ -110,6 +114,9 @@ export function createRouter(options: RouterOptions): Router {
   const { settings } = options;
   const tuning = new Tuning(settings);
   const core = createCore(options, tuning);
+  const membership = options.membership ?? createMemoryMembership();
+  core.fleet.setMarks(membership.marks());
+  const leaveMembership = membership.subscribe(() => core.fleet.setMarks(membership.marks()));
   let http: HttpServer | undefined;
   let admin: HttpServer | undefined;
   let draining = false;
@@ -150,6 +157,7 @@ export function createRouter(options: RouterOptions): Router {
           settings,
           protectMetrics: options.protectMetrics ?? false,
           loader: options.loader,
+          membership,
           extras: options.extras,
           draining: () => draining,
         });
@@ -169,6 +177,7 @@ export function createRouter(options: RouterOptions): Router {
       stopStoreScrape();
       await http?.close(0);
       await admin?.close(0);
+      leaveMembership();
       core.fleet.close();
       core.health.close();
       core.demand?.close();

@@ -1,5 +1,6 @@
 import { CgnError } from "../core/errors.ts";
 import type { WorkerId } from "../core/ids.ts";
+import type { NodeMark } from "../core/membership.ts";
 import { holdsNothing, type WorkerDirectory, type WorkerInfo } from "../core/worker.ts";
 import { partsOf, partsOfGroup } from "./pairs.ts";
 
@@ -10,9 +11,6 @@ export interface ModelGroup {
   /** Those that take new requests. */
   readonly ready: readonly WorkerInfo[];
 }
-
-/** Kept out of new choices by an operator, whatever the directory says. */
-export type Mark = "cordoned" | "draining";
 
 /** Told to clients of a model that nobody serves now: about as long as an engine's restart. */
 const RETRY_AFTER_S = 5;
@@ -29,7 +27,7 @@ export class Fleet {
   readonly #unpaired = new Map<WorkerId, string>();
   readonly #heldBack: (worker: WorkerId) => string | undefined;
   readonly #onChange: () => void;
-  readonly #marks = new Map<string, Mark>();
+  #marks: ReadonlyMap<string, NodeMark> = new Map();
   readonly #unsubscribe: () => void;
   #workers: readonly WorkerInfo[] = [];
   #groups: ReadonlyMap<string, ModelGroup> = new Map();
@@ -143,18 +141,29 @@ export class Fleet {
     return able.filter((w) => free.includes(w) || !free.some(({ role }) => role === w.role));
   }
 
-  #markOf(worker: WorkerInfo): Mark | undefined {
+  #markOf(worker: WorkerInfo): NodeMark | undefined {
     return this.#marks.get(worker.id) ?? this.#marks.get(worker.node);
   }
 
-  /** Set or clear the mark of a worker, or of all workers of a node. @returns how many workers are meant, 0: no such id */
-  mark(id: string, mark: Mark | undefined): number {
-    const meant = this.#workers.filter((w) => w.id === id || w.node === id);
-    if (meant.length === 0) return 0;
-    if (mark === undefined) this.#marks.delete(id);
-    else this.#marks.set(id, mark);
+  /** Whom an operator keeps out of new choices, whatever the directory says: by a worker's id or a node's name, also of those not there. */
+  setMarks(marks: ReadonlyMap<string, NodeMark>): void {
+    if (marks === this.#marks) return;
+    this.#marks = marks;
     this.#regroup();
-    return meant.length;
+    this.#onChange();
+  }
+
+  /** Set or clear one of them. */
+  mark(id: string, mark: NodeMark | undefined): void {
+    const next = new Map(this.#marks);
+    if (mark === undefined) next.delete(id);
+    else next.set(id, mark);
+    this.setMarks(next);
+  }
+
+  /** The worker of this id, or all workers of the node of this name. */
+  meant(id: string): readonly WorkerInfo[] {
+    return this.#workers.filter((w) => w.id === id || w.node === id);
   }
 
   close(): void {

@@ -1,0 +1,16 @@
+import type { Membership } from "../core/membership.ts";
+
+/** For `/readyz`: is what this router knows of the cluster what its source says now? Without it routing goes on with who is known. */
+export function clusterHealth(membership: Membership): object {
+  const { ok, reason, source } = membership.health();
+  return { source, ok, ...(reason === "" ? {} : { reason }) };
+}
+
+/** For `/v1/cgn/status`: with the daemons that are known, and marks of nodes. */
+export function clusterStatus(membership: Membership): object {
+  return {
+    ...clusterHealth(membership),
+    members: membership.list(),
+    marks: Object.fromEntries(membership.marks()),
+  };
+}
