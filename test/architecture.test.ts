@@ -7,7 +7,20 @@ const SRC = join(import.meta.dirname, "..", "src");
 /** A file may import its own folder, or any folder on a line above its own. docs/architecture.md draws the same list. */
 const TIERS = [
   ["core"],
-  ["engines", "http", "kvindex", "prompt", "routing", "process", "cluster", "telemetry", "wire", "modelfiles", "access"],
+  [
+    "engines",
+    "http",
+    "kvindex",
+    "prompt",
+    "routing",
+    "process",
+    "cluster",
+    "telemetry",
+    "wire",
+    "modelfiles",
+    "access",
+    "web",
+  ],
   ["config"],
   ["agent", "kvcached", "router", "sim"],
   ["cli"],
@@ -18,6 +31,9 @@ const PURE =
   /^(core|engines|kvindex|prompt|routing|sim\/model)\/|^process\/lifecycle\.ts$|^process\/host\/([\w-]+-)?findings\.ts$|^config\/checks\/|^kvcached\/source-state\.ts$/;
 const IMPURE =
   /from "node:|\bDate\.now\(|\bMath\.random\(|\bprocess\.(?!ts)|\bsetTimeout\(|\bsetInterval\(|\bperformance\.now\(/;
+
+/** Runs in browsers: nothing from outside its folder but the one library. */
+const BROWSER = /^web\/page\//;
 
 /** Type-only imports count: a type cycle is a design cycle. */
 const IMPORT = /(?:from|import)\s*\(?\s*"(\.[^"]+)"/g;
@@ -43,6 +59,7 @@ function importProblems(path: string, text: string): string[] {
     else if (folder(path) !== folder(target) && tier(path) <= tier(target)) {
       found.push(`${path} -> ${target}: imports sideways or up`);
     }
+    if (BROWSER.test(path) && !BROWSER.test(target)) found.push(`${path} -> ${target}: browsers cannot load it`);
     const engine = variant(target);
     // Only the registry knows that vllm exists; vllm and sglang do not know each other.
     if (engine && engine !== variant(path) && path !== "engines/registry.ts") {
@@ -58,6 +75,8 @@ function violations(files: ReadonlyMap<string, string>): string[] {
   for (const [path, text] of files) {
     if (PURE.test(path) && !isTest(path) && IMPURE.test(code(text))) found.push(`${path} is not pure`);
     found.push(...importProblems(path, text));
+    if (BROWSER.test(path) && !isTest(path) && /from "(?!\.|preact")/.test(text))
+      found.push(`${path}: browsers cannot load that`);
     if (!isTest(path) && text.split("\n").length - 1 > MAX_LINES) found.push(`${path} has over ${MAX_LINES} lines`);
     if (/^export default\b/m.test(text)) found.push(`${path} has a default export`);
     if (posix.basename(path) === "index.ts" && path !== "index.ts")
@@ -85,6 +104,7 @@ describe("architecture", () => {
       ["engines/registry.ts", `import { vllm } from "./vllm/vllm.ts";`],
       ["engines/vllm/vllm.ts", `import { score } from "../../core/score.ts";`],
       ["agent/index.ts", "export default 1;\n".padEnd(500, "\n")],
+      ["web/page/app.ts", `import { x } from "../page-html.ts";\nimport { y } from "uplot";`],
     ]);
     expect(violations(files)).toEqual([
       "core/score.ts is not pure",
@@ -93,6 +113,8 @@ describe("architecture", () => {
       "agent/index.ts has over 400 lines",
       "agent/index.ts has a default export",
       "agent/index.ts: no index.ts but the package entry",
+      "web/page/app.ts -> web/page-html.ts: browsers cannot load it",
+      "web/page/app.ts: browsers cannot load that",
     ]);
   });
 

@@ -48,6 +48,7 @@ export function adoptedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
 
   const status = (): EngineStatus => ({
     worker: cordoned && worker.state === "ready" ? { ...worker, state: "draining", reason: "cordoned" } : worker,
+    kvOffload: settings.kvOffload,
     spawned: false,
     failed: false,
     stopped: false,

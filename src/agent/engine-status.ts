@@ -1,4 +1,5 @@
 import type { CgnError } from "../core/errors.ts";
+import type { KvOffload } from "../core/kv-offload.ts";
 import type { WorkerInfo, WorkerState } from "../core/worker.ts";
 
 /** How far an engine's start is; for a progress bar. */
@@ -13,6 +14,8 @@ export interface LoadProgress {
 /** One engine of this agent, for status pages and progress displays. */
 export interface EngineStatus {
   readonly worker: WorkerInfo;
+  /** How it keeps KV beyond its GPU. */
+  readonly kvOffload?: KvOffload;
   /** False: somebody else's process. */
   readonly spawned: boolean;
   /** It will not come up by itself any more. */

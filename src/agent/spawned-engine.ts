@@ -121,6 +121,7 @@ export function spawnedEngine(described: WorkerInfo, plan: LaunchPlan, deps: Eng
         epoch: process.epoch,
         ...(process.at === "sick" ? { alive: true } : {}),
       },
+      kvOffload: settings.kvOffload,
       spawned: true,
       failed: process.at === "failed",
       stopped: process.at === "stopped",

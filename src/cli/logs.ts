@@ -1,15 +1,14 @@
 import { existsSync, readdirSync } from "node:fs";
-import { open, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { workerIds } from "../agent/engine-worker.ts";
 import type { Settings } from "../config/settings.ts";
 import { CgnError } from "../core/errors.ts";
 import { followFile } from "../process/file-follow.ts";
 import { keptRunPath } from "../process/kept-runs.ts";
-import { rotatedNames } from "../process/log-bounds.ts";
 import { logFileOf } from "../process/plan-supervisor.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command } from "./command.ts";
 import { runningDemos } from "./demo/demo-folder.ts";
+import { lastLines } from "./last-lines.ts";
 import { loadForCommand } from "./load-config.ts";
 import { cacheDir } from "./places.ts";
 
@@ -96,35 +95,6 @@ function ofRun(logs: readonly EngineLog[], run: string, wanted: string | undefin
   const what = run === "good" ? "no run was stable for a minute yet" : "no run ended by itself yet";
   const message = `Cannot show the last ${run} run${wanted === undefined ? "" : ` of "${wanted}"`}: ${what}. See cgn logs`;
   throw new CgnError("BAD_INVOCATION", message, { run });
-}
-
-/** No more than this is read of a file's end. */
-const TAIL_BYTES = 1024 * 1024;
-
-/** The last lines of a log, from its rotated files where the newest has too few. */
-async function lastLines(path: string, count: number, files: number): Promise<string[]> {
-  let lines: string[] = [];
-  for (const each of [path, ...rotatedNames(path, files)]) {
-    if (lines.length >= count) break;
-    lines = [...(await linesOf(each)), ...lines];
-  }
-  return count === 0 ? [] : lines.slice(-count);
-}
-
-async function linesOf(path: string): Promise<string[]> {
-  const size = (await stat(path).catch(() => undefined))?.size ?? 0;
-  if (size === 0) return [];
-  const file = await open(path, "r");
-  try {
-    const from = Math.max(0, size - TAIL_BYTES);
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(size - from), 0, size - from, from);
-    const lines = buffer.toString("utf8", 0, bytesRead).split("\n");
-    if (lines.at(-1) === "") lines.pop();
-    // The first one may be half a line.
-    return from > 0 ? lines.slice(1) : lines;
-  } finally {
-    await file.close();
-  }
 }
 
 async function follow(path: string, { signal }: CliContext, say: (line: string) => void): Promise<void> {

@@ -16,6 +16,17 @@ export function requireLocalHost(req: IncomingMessage, path: string): void {
 }
 
 /**
+ * Is the request from a page that this very server served? A browser names the page's origin itself; another page cannot say ours.
+ * Whoever relies on it must know that the `Host` is ours too: by `requireLocalHost()`, or by a key.
+ */
+export function isOwnPage(req: IncomingMessage): boolean {
+  const { origin, host } = req.headers;
+  const site = req.headers["sec-fetch-site"];
+  if (origin === undefined || host === undefined || (site !== undefined && site !== "same-origin")) return false;
+  return origin === `http://${host}` || origin === `https://${host}`;
+}
+
+/**
  * What changes something takes POST, and not from a web page.
  * @throws CgnError METHOD_NOT_ALLOWED, UNAUTHENTICATED
  */

@@ -6,10 +6,14 @@ import type { Membership, NodeMark } from "../core/membership.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import { sendJson } from "../http/error-body.ts";
-import { requireLocalHost, requireLocalPost } from "../http/local-only.ts";
+import { isOwnPage, requireLocalHost } from "../http/local-only.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { pageFile, sendPageFile } from "../web/page-files.ts";
+import { accept } from "./accept.ts";
 import { clusterHealth, clusterStatus } from "./cluster-view.ts";
 import type { RouterCore } from "./core.ts";
+import { dashboard, history } from "./dashboard.ts";
+import { serve } from "./router.ts";
 import { type AdminExtras, readiness, status } from "./status.ts";
 
 export interface AdminOptions {
@@ -26,6 +30,9 @@ export interface AdminOptions {
   draining(): boolean;
 }
 
+const LOGS_PATH = "/v1/cgn/logs";
+const CHAT_PATH = "/v1/cgn/chat";
+
 const MARKS: Readonly<Record<string, NodeMark | undefined>> = {
   drain: "draining",
   cordon: "cordoned",
@@ -41,7 +48,7 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
   const local = isLoopbackHost(options.settings.listenAdmin.host);
   return async (req, res) => {
     const path = (req.url ?? "/").split("?")[0]!;
-    req.resume();
+    if (path !== CHAT_PATH) req.resume();
     if (path === "/metrics") {
       if (!local && options.protectMetrics) await requireKey(options, req, res, path, "metrics");
       return answerMetrics(options.metrics, res);
@@ -49,19 +56,53 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
     if (path === "/healthz") return sendJson(res, 200, { status: "ok" });
     if (path === "/readyz") return answerReady(options, res);
     if (local) requireLocalHost(req, path);
-    else await requireKey(options, req, res, path, req.method === "GET" || req.method === "HEAD" ? "metrics" : "admin");
+    if (path === CHAT_PATH) return tryChat(options, local, req, res);
+    const file = await pageFile(path);
+    if (file !== undefined) {
+      // The page itself says nothing of this router, and a browser cannot send a key for it.
+      if (!local && !options.core.access.enabled) throw notServed(path);
+      return sendPageFile(file, req, res);
+    }
+    const scope = scopeOf(req, path);
+    // On loopback the operator's own commands need no key; what a page does, and what may hold secrets, does where there are keys.
+    const asks = !local || (options.core.access.enabled && scope === "admin" && (isOwnPage(req) || path === LOGS_PATH));
+    if (asks) await requireKey(options, req, res, path, scope);
+    const query = new URLSearchParams((req.url ?? "").split("?")[1] ?? "");
     const more = options.extras?.posts?.[path];
     if (more !== undefined) {
-      requireLocalPost(req, path, "the command line");
-      return sendJson(res, 200, await more(new URLSearchParams((req.url ?? "").split("?")[1] ?? "")));
+      requireOperator(req, path, `POST ${path}`);
+      return sendJson(res, 200, await more(query));
     }
     if (path.startsWith("/v1/cgn/models/")) return answerLoad(options, req, res, path);
     if (path.startsWith("/v1/cgn/nodes/")) return answerMark(options, req, res, path);
     if (req.method !== "GET" && req.method !== "HEAD") {
       throw new CgnError("METHOD_NOT_ALLOWED", `Cannot ${req.method} ${path}: it takes GET only`, { path });
     }
-    sendJson(res, 200, view(options, req.url ?? "", path));
+    sendJson(res, 200, await view(options, query, path));
   };
+}
+
+/** What an engine wrote may hold prompts, where its operator made it write them. */
+function scopeOf(req: IncomingMessage, path: string): Scope {
+  return (req.method === "GET" || req.method === "HEAD") && path !== LOGS_PATH ? "metrics" : "admin";
+}
+
+/**
+ * The page's chat, answered as the front door would, with the key that came along: one server, so no page of another origin has to be let
+ * in there.
+ * @throws CgnError UNAUTHENTICATED, METHOD_NOT_ALLOWED, ROUTE_NOT_FOUND
+ */
+function tryChat({ core }: AdminOptions, local: boolean, req: IncomingMessage, res: ServerResponse): Promise<void> {
+  try {
+    if (!local && !core.access.enabled) throw notServed(CHAT_PATH);
+    requireOperator(req, CHAT_PATH, `POST ${CHAT_PATH}`);
+  } catch (e) {
+    req.resume();
+    throw e;
+  }
+  delete req.headers.origin;
+  req.url = "/v1/chat/completions";
+  return serve(core, accept(req, res, core.clock.now()));
 }
 
 /**
@@ -75,15 +116,17 @@ async function requireKey(
   path: string,
   scope: Scope,
 ): Promise<void> {
-  if (!core.access.enabled) {
-    const should = "Set router.listen_admin to 127.0.0.1, or [auth].enabled with a key of scope admin";
-    const message = `Cannot serve ${path} here: the admin port is not bound to loopback. ${should}`;
-    throw new CgnError("ROUTE_NOT_FOUND", message, { path });
-  }
+  if (!core.access.enabled) throw notServed(path);
   res.setHeader("www-authenticate", "Bearer");
   const subject = await core.access.identify(req.headers, req.rawHeaders);
   if (!subject.scopes.has("admin")) requireScope(subject, scope, path);
   res.removeHeader("www-authenticate");
+}
+
+function notServed(path: string): CgnError {
+  const should = "Set router.listen_admin to 127.0.0.1, or [auth].enabled with a key of scope admin";
+  const message = `Cannot serve ${path} here: the admin port is not bound to loopback. ${should}`;
+  return new CgnError("ROUTE_NOT_FOUND", message, { path });
 }
 
 /** A part of a path. @throws CgnError REQUEST_INVALID */
@@ -107,14 +150,19 @@ function answerReady({ core, draining, membership }: AdminOptions, res: ServerRe
 }
 
 /** @throws CgnError ROUTE_NOT_FOUND */
-function view(o: AdminOptions, target: string, path: string): object {
+async function view(o: AdminOptions, query: URLSearchParams, path: string): Promise<object> {
   const { core } = o;
+  if (path === "/v1/cgn/dashboard")
+    return dashboard(core, o.settings.nodeId, o.draining(), o.extras, o.loader !== undefined);
+  if (path === "/v1/cgn/history") return history(core, query);
+  if (path === "/v1/cgn/prefixes") return core.prefixes.hottest(core.knowledge);
+  if (path === LOGS_PATH) return logs(o.extras, query);
   if (path === "/v1/cgn/status") {
     return { ...status(core, o.settings.nodeId, o.draining(), o.extras), cluster: clusterStatus(o.membership) };
   }
   if (path === "/v1/cgn/usage") return { usage: core.metrics.subjects.usage() };
   if (path === "/v1/cgn/decisions") {
-    const asked = Number(new URLSearchParams(target.split("?")[1] ?? "").get("limit") ?? 100);
+    const asked = Number(query.get("limit") ?? 100);
     const limit = Number.isInteger(asked) && asked > 0 ? Math.min(asked, 2_000) : 100;
     return { decisions: core.decisions.latest(limit) };
   }
@@ -138,17 +186,25 @@ function idAndVerb(path: string, prefix: string): { readonly id: string; readonl
 }
 
 /** @throws CgnError METHOD_NOT_ALLOWED, UNAUTHENTICATED */
-function requireOperator(req: IncomingMessage, path: string, verb: string, id: string): void {
+function requireOperator(req: IncomingMessage, path: string, what: string): void {
   if (req.method !== "POST")
     throw new CgnError("METHOD_NOT_ALLOWED", `Cannot ${req.method} ${path}: it takes POST only`, { path });
-  // A page in the operator's browser must not be able to post here.
-  if (req.headers.origin !== undefined) {
-    throw new CgnError(
-      "UNAUTHENTICATED",
-      `Cannot ${verb} "${id}": the request comes from a web page. Use cgn ${verb}`,
-      {},
-    );
+  // No page in the operator's browser may post here but the dashboard, which came from here.
+  if (req.headers.origin !== undefined && !isOwnPage(req)) {
+    const message = `Cannot ${what}: the request comes from a web page. Use the command line, or the dashboard`;
+    throw new CgnError("UNAUTHENTICATED", message, {});
   }
+}
+
+/** @throws CgnError ROUTE_NOT_FOUND */
+async function logs(extras: AdminExtras | undefined, query: URLSearchParams): Promise<object> {
+  const engine = query.get("engine") ?? "";
+  const asked = Number(query.get("lines") ?? 20);
+  const lines = await extras?.logs?.(engine, Number.isInteger(asked) && asked > 0 ? Math.min(asked, 500) : 20);
+  if (lines !== undefined) return { engine, lines };
+  const should = "Use cgn logs on the host of its agent";
+  const message = `Cannot show what "${engine}" wrote: it is not kept by this process. ${should}`;
+  throw new CgnError("ROUTE_NOT_FOUND", message, { engine });
 }
 
 /** `POST /v1/cgn/models/NAME/load` and `unload`; NAME may be an engine's id too. */
@@ -163,7 +219,7 @@ async function answerLoad(
     const message = `Cannot find ${path}: there is no such verb. Use /v1/cgn/models/NAME/load or unload`;
     throw new CgnError("ROUTE_NOT_FOUND", message, { path });
   }
-  requireOperator(req, path, verb, id);
+  requireOperator(req, path, `${verb} "${id}"`);
   const workers = (await loader?.[verb](id)) ?? [];
   if (workers.length > 0) return sendJson(res, 200, { name: id, workers });
   const known = core.fleet.workers().filter((w) => w.onDemand === true || w.state === "unloaded");
@@ -184,7 +240,7 @@ async function answerMark(
     const message = `Cannot find ${path}: it is no mark. Use /v1/cgn/nodes/ID/drain, cordon or uncordon`;
     throw new CgnError("ROUTE_NOT_FOUND", message, { path });
   }
-  requireOperator(req, path, verb, id);
+  requireOperator(req, path, `${verb} "${id}"`);
   const mark = MARKS[verb];
   const meant = core.fleet.meant(id);
   // A mark of a node that is away now can be taken back.

@@ -16,10 +16,13 @@ import type { Splitter } from "./choose-way.ts";
 import type { CorsRules } from "./cors.ts";
 import type { DecisionLog } from "./decisions.ts";
 import type { DemandReport } from "./demand-report.ts";
+import type { EngineGauges } from "./engine-gauges.ts";
 import type { Fleet } from "./fleet.ts";
+import type { HotPrefixes } from "./hot-prefixes.ts";
 import type { RendererSource } from "./render.ts";
 import type { RequestLog } from "./request-log.ts";
 import type { RouterMetrics } from "./router-metrics.ts";
+import type { TrafficHistory } from "./traffic-history.ts";
 import type { WaitRoom } from "./wait-room.ts";
 import type { WorkerHealth } from "./worker-health.ts";
 
@@ -62,6 +65,10 @@ export interface RouterCore {
   /** `[router].request_log`, where written. */
   readonly requestLog: RequestLog | undefined;
   readonly metrics: RouterMetrics;
+  /** For the dashboard: the last day, what prompts have in common, what engines say of their load. */
+  readonly history: TrafficHistory;
+  readonly prefixes: HotPrefixes;
+  readonly gauges: EngineGauges;
   /** `[tracing]`, where a collector is named. */
   readonly tracer: Tracer | undefined;
   /** How long answers of a model may take. */

@@ -28,7 +28,9 @@ import { BookShare } from "./book-share.ts";
 import type { RouterCore } from "./core.ts";
 import { DecisionLog } from "./decisions.ts";
 import { DemandReport } from "./demand-report.ts";
+import { EngineGauges } from "./engine-gauges.ts";
 import { Fleet } from "./fleet.ts";
+import { HotPrefixes } from "./hot-prefixes.ts";
 import { answerError } from "./opened-stream.ts";
 import type { RendererSource } from "./render.ts";
 import { RequestLog } from "./request-log.ts";
@@ -36,6 +38,7 @@ import { serve } from "./router.ts";
 import { RouterMetrics } from "./router-metrics.ts";
 import { createSplitter } from "./splitter.ts";
 import type { AdminExtras } from "./status.ts";
+import { TrafficHistory } from "./traffic-history.ts";
 import { type TunedSettings, Tuning } from "./tuning.ts";
 import { WaitRoom } from "./wait-room.ts";
 import { WorkerHealth } from "./worker-health.ts";
@@ -180,6 +183,7 @@ export function createRouter(options: RouterOptions): Router {
       leaveMembership();
       core.fleet.close();
       core.health.close();
+      core.history.close();
       core.demand?.close();
       core.share?.close();
       core.requestLog?.close();
@@ -200,7 +204,11 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
   const loads = new LoadBook();
   const share = options.bookings === undefined ? undefined : new BookShare(options.bookings, loads, clock);
   const learning = new Learning();
-  const metrics = new RouterMetrics(options.metrics);
+  const history = new TrafficHistory(clock, () => ({
+    inFlight: sumOf(fleet.workers(), ({ id }) => loads.of(id).inFlight),
+    queued: sumOf(fleet.models(), (model) => admissions.queued(model) + waits.waiting(model)),
+  }));
+  const metrics = new RouterMetrics(options.metrics, history);
   const abilities = new Abilities(clock);
   const upstreams = new Upstreams(options.timeouts ?? DEFAULT_TIMEOUTS);
   const admissions = new Admissions(settings.admission, clock);
@@ -302,7 +310,12 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
     decisions: new DecisionLog(),
     requestLog: settings.requestLog === undefined ? undefined : new RequestLog(settings.requestLog, clock, log),
     metrics,
+    history,
+    prefixes: new HotPrefixes(clock),
+    gauges: new EngineGauges(ENGINES, clock, (id) => options.engineKey?.(id)),
     clock,
     log,
   };
 }
+
+const sumOf = <T>(list: readonly T[], of: (each: T) => number): number => list.reduce((sum, each) => sum + of(each), 0);

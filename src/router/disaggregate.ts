@@ -285,7 +285,8 @@ function observePrefill(core: RouterCore, { request }: Routed, choice: Choice, t
 function settlePrefill(core: RouterCore, routed: Routed, choice: Choice, cachedTokens: number | undefined): void {
   const { request, query } = routed;
   if (cachedTokens !== undefined && request.readsCache) {
-    core.metrics.predicted(request.model ?? "", choice.worker.id, choice.predictedTokens, cachedTokens);
+    const { promptTokens, predictedTokens } = choice;
+    core.metrics.predicted(request.model ?? "", choice.worker.id, predictedTokens, cachedTokens, promptTokens);
   }
   if (query === undefined) return;
   core.knowledge.observe({

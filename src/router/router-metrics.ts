@@ -7,12 +7,14 @@ import type { CounterCell, GaugeCell, HistogramCell } from "../telemetry/cells.t
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { AnswerFacts } from "./answer.ts";
 import { SubjectMetrics } from "./subject-metrics.ts";
+import type { TrafficHistory } from "./traffic-history.ts";
 
 export type Outcome = "ok" | "client_error" | "upstream_error" | "rejected" | "cancelled";
 
 /** Cached tokens over the requests whose engine reported a figure. */
 export interface CacheSums {
   readonly requests: number;
+  readonly promptTokens: number;
   readonly predictedTokens: number;
   readonly reportedTokens: number;
   /** Sum of the absolute differences. */
@@ -57,8 +59,11 @@ export class RouterMetrics {
   readonly #caches = new Map<WorkerId, CacheSums>();
   readonly #ratios = new Map<string, { prompt: number; cached: number }>();
   readonly #decision: { observe(seconds: number): void };
+  readonly #history: TrafficHistory | undefined;
 
-  constructor(metrics: Metrics) {
+  /** @param history what charts of the last day are drawn from */
+  constructor(metrics: Metrics, history?: TrafficHistory) {
+    this.#history = history;
     this.#metrics = metrics;
     this.subjects = new SubjectMetrics(metrics);
     this.#decision = metrics.histogram("cgn_router_routing_decision_seconds");
@@ -73,6 +78,7 @@ export class RouterMetrics {
   ): void {
     const cells = this.#of(model);
     this.subjects.ended(model, outcome, subject);
+    this.#history?.ended(outcome, outcome === "ok" ? times?.firstMs : undefined);
     if (outcome === "cancelled") this.#metrics.counter("cgn_router_client_left_total", model).inc();
     if (times === undefined) return;
     cells.seconds.observe(times.totalMs / 1000);
@@ -94,6 +100,11 @@ export class RouterMetrics {
       http === 429 || http === 503 ? "rejected" : http < 500 ? "client_error" : "upstream_error",
       subject,
     );
+  }
+
+  /** Mean time between the tokens of one streamed answer. */
+  paced(itlMs: number): void {
+    this.#history?.paced(itlMs);
   }
 
   decided(ms: number): void {
@@ -130,6 +141,7 @@ export class RouterMetrics {
   tokens(model: string, worker: WorkerId, facts: AnswerFacts, predicted: number | undefined): void {
     const { promptTokens, completionTokens, cachedTokens } = facts;
     const cells = this.#of(model);
+    this.#history?.tokens(promptTokens, completionTokens, cachedTokens, predicted);
     if (promptTokens !== undefined) cells.prompt.inc(promptTokens);
     if (completionTokens !== undefined) cells.completion.inc(completionTokens);
     if (cachedTokens === undefined) return;
@@ -139,6 +151,7 @@ export class RouterMetrics {
     const sums = this.cacheOf(worker);
     this.#caches.set(worker, {
       requests: sums.requests + 1,
+      promptTokens: sums.promptTokens + (promptTokens ?? 0),
       predictedTokens: sums.predictedTokens + predicted,
       reportedTokens: sums.reportedTokens + cachedTokens,
       errorTokens: sums.errorTokens + Math.abs(predicted - cachedTokens),
@@ -148,11 +161,12 @@ export class RouterMetrics {
   }
 
   /** The prefill leg of a split request: what its engine had cached, against what was predicted. */
-  predicted(model: string, worker: WorkerId, predicted: number, cached: number): void {
+  predicted(model: string, worker: WorkerId, predicted: number, cached: number, promptTokens: number): void {
     const cells = this.#of(model);
     const sums = this.cacheOf(worker);
     this.#caches.set(worker, {
       requests: sums.requests + 1,
+      promptTokens: sums.promptTokens + promptTokens,
       predictedTokens: sums.predictedTokens + predicted,
       reportedTokens: sums.reportedTokens + cached,
       errorTokens: sums.errorTokens + Math.abs(predicted - cached),
@@ -173,7 +187,15 @@ export class RouterMetrics {
 
   /** What was predicted for a worker and what it reported, since the router started. */
   cacheOf(worker: WorkerId): CacheSums {
-    return this.#caches.get(worker) ?? { requests: 0, predictedTokens: 0, reportedTokens: 0, errorTokens: 0 };
+    return (
+      this.#caches.get(worker) ?? {
+        requests: 0,
+        promptTokens: 0,
+        predictedTokens: 0,
+        reportedTokens: 0,
+        errorTokens: 0,
+      }
+    );
   }
 
   /** Gauges that are read off the state when somebody looks. */

@@ -126,6 +126,7 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, req
     core.metrics.subjects.used(exchange.subject, record);
     if (exchange.trace !== undefined) noteTrace(exchange.trace, record);
     core.requestLog?.note(record, request.root, prompt.bytes);
+    if (query !== undefined) core.prefixes.note(exchange.id, query);
   }
 }
 

@@ -88,6 +88,8 @@ export function settle(
     totalMs: nowMs - exchange.startedMs,
     firstMs: (firstMs ?? nowMs) - exchange.startedMs,
   });
+  const tokens = facts.completionTokens ?? 0;
+  if (answered && firstMs !== undefined && tokens > 1) s.metrics.paced((nowMs - firstMs) / (tokens - 1));
   if (answered)
     s.metrics.tokens(record.model, choice.worker.id, facts, comparable(run) ? choice.predictedTokens : undefined);
 }

@@ -7,6 +7,10 @@ export interface AdminExtras {
   sources?(): unknown;
   /** Problems with chat templates by model, for `/v1/cgn/status`. */
   templates?(): Readonly<Record<string, string>>;
+  /** More about engines that this process keeps, by id, for the dashboard. */
+  engines?(): Readonly<Record<string, object>>;
+  /** The last lines that an engine wrote; undefined: it is not kept by this process. */
+  logs?(engine: string, lines: number): Promise<readonly string[] | undefined>;
   /** What may be asked for with POST, by path, and what is answered. */
   readonly posts?: Readonly<Record<string, (query: URLSearchParams) => Promise<object>>>;
 }

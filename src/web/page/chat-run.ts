@@ -1,0 +1,67 @@
+import { ApiError, call } from "./api.ts";
+import { chatDelta, SseText } from "./sse-text.ts";
+import type { Turn } from "./state.ts";
+
+/**
+ * Send a chat and follow its answer.
+ * @param turn called with the answer so far, each time there is more
+ */
+export async function runChat(
+  model: string,
+  turns: readonly Turn[],
+  signal: AbortSignal,
+  turn: (answer: Turn) => void,
+): Promise<void> {
+  const messages = turns.filter(({ error }) => error === undefined).map(({ role, text }) => ({ role, content: text }));
+  const started = performance.now();
+  let answer: Turn = { role: "assistant", text: "" };
+  const become = (more: Partial<Turn>): void => turn((answer = { ...answer, ...more }));
+  try {
+    const res = await call("/v1/cgn/chat", {
+      method: "POST",
+      signal,
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ model, messages, stream: true, stream_options: { include_usage: true } }),
+    });
+    const predicted = res.headers.get("x-cgn-predicted-cached-tokens");
+    const route = {
+      id: res.headers.get("x-request-id") ?? "",
+      node: res.headers.get("x-cgn-node") ?? "?",
+      ...(predicted === null ? {} : { predicted: Number(predicted) }),
+    };
+    become({ route });
+    await follow(res, started, () => answer, become);
+  } catch (e) {
+    if (signal.aborted) become({ error: "Stopped." });
+    else become({ error: e instanceof ApiError ? e.message : String(e) });
+  }
+}
+
+async function follow(
+  res: Response,
+  started: number,
+  now: () => Turn,
+  become: (more: Partial<Turn>) => void,
+): Promise<void> {
+  const events = new SseText();
+  const reader = res.body!.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    for (const data of events.push(value)) {
+      const delta = chatDelta(data);
+      if (delta === undefined) continue;
+      const { text, thoughts = "", route } = now();
+      const first = route?.ttftMs === undefined && delta.text + delta.thoughts !== "";
+      const more = { ...(first ? { ttftMs: performance.now() - started } : {}), ...delta.usage };
+      become({
+        text: text + delta.text,
+        ...(thoughts + delta.thoughts === "" ? {} : { thoughts: thoughts + delta.thoughts }),
+        ...(delta.error === undefined ? {} : { error: delta.error }),
+        ...(route === undefined ? {} : { route: { ...route, ...more } }),
+      });
+    }
+  }
+  const { route } = now();
+  if (route !== undefined) become({ route: { ...route, totalMs: performance.now() - started } });
+}

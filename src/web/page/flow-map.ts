@@ -1,0 +1,72 @@
+import type { Dashboard, RequestRow } from "./data.ts";
+import { h, type View } from "./element.ts";
+import { ago, duration, percent } from "./format.ts";
+import { requestHref } from "./state.ts";
+
+/** Marks of one engine: more do not fit a line. */
+const MARKS = 40;
+
+/** A lane an engine, with its last requests; refused ones have a lane of their own. */
+export function flowMap({ status, requests, now }: Dashboard): View {
+  const lanes = new Map<string, RequestRow[]>(status.workers.map(({ id }) => [id, []]));
+  for (const request of requests) {
+    const lane = request.worker ?? "no engine";
+    const marks = lanes.get(lane);
+    if (marks === undefined) lanes.set(lane, [request]);
+    else marks.push(request);
+  }
+  return h(
+    "ol",
+    { class: "lanes" },
+    [...lanes].map(([engine, marks]) =>
+      h("li", { key: engine }, [
+        h("span", { class: "lane" }, engine),
+        h("span", { class: "count soft" }, `${marks.filter(({ outcome }) => outcome === undefined).length} in flight`),
+        marks.length === 0
+          ? h("span", { class: "soft" }, "nothing yet")
+          : h(
+              "span",
+              { class: "marks" },
+              marks.slice(0, MARKS).map((request) => mark(request, now)),
+            ),
+      ]),
+    ),
+  );
+}
+
+function mark(request: RequestRow, now: number): View {
+  const { id, outcome } = request;
+  const share = shareOf(request);
+  const kind =
+    outcome === undefined
+      ? "flying"
+      : outcome.result === "ok"
+        ? `hit${share === undefined ? "-none" : Math.round(share * 4)}`
+        : "failed";
+  const text = sentence(request, now);
+  return h("a", { key: id, class: `mark ${kind}`, href: requestHref(id), title: text, "aria-label": text });
+}
+
+/** Share of the prompt that was cached: as reported, else as predicted. */
+export function shareOf({ promptTokens, predicted, outcome }: RequestRow): number | undefined {
+  const all = outcome?.promptTokens ?? promptTokens;
+  const cached = outcome?.cachedTokens ?? predicted;
+  return all === undefined || all === 0 || cached === undefined ? undefined : Math.min(1, cached / all);
+}
+
+function sentence(request: RequestRow, now: number): string {
+  const { model, worker, reason, outcome, at } = request;
+  const cached = shareOf(request);
+  const parts = [
+    `${model}, ${ago(at, now)}`,
+    worker === undefined ? "to no engine" : `to ${worker}`,
+    ...(cached === undefined ? [] : [`${percent(cached)} cached`]),
+    outcome === undefined
+      ? "in flight"
+      : outcome.result === "ok"
+        ? `first token after ${duration(outcome.ttftMs ?? outcome.totalMs)}`
+        : outcome.result.replaceAll("_", " "),
+    ...(reason === undefined ? [] : [reason]),
+  ];
+  return parts.join("; ");
+}
