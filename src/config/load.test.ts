@@ -32,7 +32,7 @@ describe("loadSettings()", () => {
       { host: "0.0.0.0", port: 9090 },
     ]);
     expect(router.scoreWeights).toEqual({ kv: 0.55, load: 0.25, power: 0.1, capacity: 0.1 });
-    expect(router.disagg).toEqual({ enabled: false, colocateBelowTokens: 256 });
+    expect(router.disagg).toEqual({ splits: true, colocateBelowTokens: 256, prefillTimeoutMs: 120_000 });
     expect(agent).toMatchObject({ role: "both", readyTimeoutMs: 120_000, heartbeatMs: 5_000, nodeId: "node1" });
     expect(kv).toMatchObject({
       ramBytes: 32 * GIB,
