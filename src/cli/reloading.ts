@@ -82,8 +82,16 @@ export function createReloader({ load, settings, agent, router, log, cli }: Relo
     const sections = AT_START.filter(
       (name) => !isDeepStrictEqual(fixed(settings, name, front), fixed(next, name, front)),
     );
+    const keys = applied.map((key) => `router.${KEYS[key]}`);
+    const { restarted, started, stopped } = report;
+    log.info("configuration reloaded", {
+      applied: keys,
+      restarted: restarted.map(({ id }) => id),
+      started,
+      stopped,
+    });
     if (sections.length > 0) log.warn("sections that count when this process is started anew", { sections });
-    return { ...report, applied: applied.map((key) => `router.${KEYS[key]}`), later: [...report.later, ...sections] };
+    return { ...report, applied: keys, later: [...report.later, ...sections] };
   };
   const leave = cli.onHangup?.(() => {
     inTurn(reload).catch((error: unknown) =>

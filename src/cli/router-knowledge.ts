@@ -71,7 +71,7 @@ function bridged(options: KnowledgeOptions): OpenKnowledge {
         for (const each of both()) each.sent(worker, query);
       },
       unsent: (worker, query) => {
-        for (const each of both()) each.unsent(worker, query);
+        for (const each of both()) each.unsent?.(worker, query);
       },
       observe: (outcome, judged) => now().prefixes.observe?.(outcome, judged),
     },

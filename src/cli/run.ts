@@ -34,7 +34,7 @@ export const runCommand: Command = {
     url: { type: "string", value: "URL", about: "the endpoint", default: DEFAULT_URL },
     "key-file": { type: "string", value: "FILE", about: "file with an API key (else $CGN_API_KEY)" },
     system: { type: "string", value: "TEXT", about: "system prompt" },
-    "max-tokens": { type: "number", value: "N", whole: true, min: 1, about: "longest answer" },
+    "max-tokens": { type: "number", value: "N", whole: true, min: 1, max: 1_000_000, about: "longest answer" },
     quiet: { type: "boolean", about: "answers only, no figures" },
   },
   async run({ options, positionals }, cli) {

@@ -274,7 +274,12 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
   };
   warm();
   return {
-    settings,
+    settings: {
+      maxBodyBytes: settings.maxBodyBytes,
+      get policy() {
+        return tuning.policyName;
+      },
+    },
     access: options.access ?? OPEN_ACCESS,
     tracer: options.tracer,
     engineKey: options.engineKey,

@@ -26,6 +26,11 @@ export class Tuning {
     return found;
   };
 
+  /** Name of the policy that holds now. */
+  get policyName(): string {
+    return this.#settings.policy;
+  }
+
   get perReplica(): number | undefined {
     return this.#settings.admission.maxConcurrentPerReplica;
   }
