@@ -47,6 +47,7 @@ export function printDecision(r: DecisionRecord, cli: Pick<CliContext, "out">): 
   cli.out(
     `prompt ${r.promptBytes ?? 0} bytes${tokens}${r.unmatched === undefined ? "" : `; not matched: ${r.unmatched}`}`,
   );
+  if (r.queuedMs !== undefined) cli.out(`waited ${(r.queuedMs / 1000).toFixed(1)} s in the queue for a place`);
   if (r.waitedMs !== undefined) cli.out(`waited ${(r.waitedMs / 1000).toFixed(1)} s for its model to be loaded`);
   for (const [i, attempt] of r.attempts.entries()) printAttempt(r, attempt, i, cli);
   printOutcome(r, cli);

@@ -33,6 +33,8 @@ export interface Exchange {
   left: boolean;
   /** How long it waited for its model to be loaded. */
   waitedMs: number;
+  /** How long it waited for a place among the requests that run. */
+  queuedMs: number;
   /** Its answer has begun as an event stream, with nothing but comments: errors are events from here on. */
   opened: boolean;
   /** Called when it does; whoever holds the request sets what must be cut. */
@@ -70,6 +72,7 @@ export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number)
     trace: undefined,
     left: false,
     waitedMs: 0,
+    queuedMs: 0,
     opened: false,
     onLeft: undefined,
   };

@@ -275,7 +275,7 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
   warm();
   return {
     settings: {
-      maxBodyBytes: settings.maxBodyBytes,
+      ...settings,
       get policy() {
         return tuning.policyName;
       },

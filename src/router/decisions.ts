@@ -50,6 +50,8 @@ export interface DecisionRecord {
   unmatched?: string;
   /** How long it waited for its model to be loaded; absent where it did not. */
   readonly waitedMs?: number;
+  /** How long it waited for a place among the requests that run; absent where it did not. */
+  readonly queuedMs?: number;
   /** Microseconds from the body's last byte to the choice. */
   decisionUs?: number;
   readonly attempts: AttemptRecord[];

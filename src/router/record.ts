@@ -21,6 +21,7 @@ export function newRecord(core: RouterCore, exchange: Exchange, request: ReadReq
     ...(exchange.trace === undefined ? {} : { traceId: exchange.trace.traceId }),
     ...(unmatched === undefined ? {} : { unmatched }),
     ...(exchange.waitedMs === 0 ? {} : { waitedMs: exchange.waitedMs }),
+    ...(exchange.queuedMs === 0 ? {} : { queuedMs: exchange.queuedMs }),
     attempts: [],
   };
   core.decisions.add(record);

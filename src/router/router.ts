@@ -69,7 +69,7 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     const group = pendingGroup instanceof Promise ? await pendingGroup : pendingGroup;
     model = group.model;
     const pending = core.admissions.admit(model, () => core.fleet.group(group.model)?.ready.length ?? 0, exchange);
-    const admission = pending instanceof Promise ? await pending : pending;
+    const admission = pending instanceof Promise ? await queued(core, exchange, pending) : pending;
     core.metrics.admitted(model, 1);
     try {
       await route(core, exchange, subject, { ...request, model, root: rootOf(request, group) });
@@ -93,6 +93,16 @@ function rootOf({ root, json, model = "" }: ReadRequest, { workers }: ModelGroup
   const reads =
     typeof named === "string" && named !== "" && workers.some(({ traits }) => traits.adapterJoin !== undefined);
   return reads ? adapterRoot(root, named) : root;
+}
+
+/** Wait for a place, and note how long. */
+async function queued<T>(core: RouterCore, exchange: Exchange, pending: Promise<T>): Promise<T> {
+  const since = core.clock.now();
+  try {
+    return await pending;
+  } finally {
+    exchange.queuedMs = core.clock.now() - since;
+  }
 }
 
 /** Render, match, and try workers until one answers or none is left. */

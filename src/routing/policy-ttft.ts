@@ -98,7 +98,7 @@ function isTie(
 
 function explain(cs: readonly Candidate[], best: number, index: number): string {
   const won = cs[index]!;
-  if (cs.length === 1) return "only ready worker";
+  if (cs.length === 1) return "only worker that may be asked now";
   if (index !== best) {
     const lost = (won.score - cs[best]!.score).toFixed(1);
     return `near tie (${lost} ms above the least): its cache is emptier or it is this prefix's home`;
