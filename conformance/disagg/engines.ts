@@ -5,8 +5,6 @@ import type { Places } from "../places.ts";
 /** What vLLM needs on a small machine, set by the user's own environment. */
 export const ENV = {
   VLLM_CPU_KVCACHE_SPACE: "1",
-  VLLM_CPU_OMP_THREADS_BIND: "0",
-  OMP_NUM_THREADS: "1",
   UCX_TLS: "tcp,shm,self,sm",
   VLLM_NO_USAGE_STATS: "1",
   DO_NOT_TRACK: "1",
@@ -35,6 +33,9 @@ url = "http://127.0.0.1:${port}"
 node_id = "${role}"
 role = "${role}"
 kv_offload = "${role === "both" ? "none" : "nixl"}"
+[engines.env]
+# vLLM's processes wait for each other in loops that yield: two engines on one core keep each other from running.
+VLLM_CPU_OMP_THREADS_BIND = "${role === "decode" ? 1 : 0}"
 [engines.vllm]
 binary = ${JSON.stringify(join(places.pin(VLLM), "bin", "vllm"))}
 extra_args = ["--enforce-eager", "--max-num-seqs", "8", "--enable-auto-tool-choice", "--tool-call-parser", "hermes"]

@@ -79,6 +79,21 @@ export const BOOTSTRAP_CASES: readonly PairCase[] = [
     },
   }),
   bootstrap({
+    name: "data-parallel ranks",
+    sees: "200; each leg goes to the rank that was chosen, and the decode is told the prefill's",
+    there: ONE_EACH,
+    workers: {
+      p1: { rank: { index: 2, of: 4 }, traits: { rankMember: "routed_dp_rank" } },
+      d1: { rank: { index: 1, of: 2 }, traits: { rankMember: "routed_dp_rank" } },
+    },
+    async run(rig) {
+      await pairAnswers(rig, "p1", "d1");
+      const [p, d] = ONE_EACH.map((name) => bodyOf(rig.engines[name].requests[0]!));
+      assert.deepEqual([p!["routed_dp_rank"], p!["disagg_prefill_dp_rank"]], [2, undefined]);
+      assert.deepEqual([d!["routed_dp_rank"], d!["disagg_prefill_dp_rank"]], [1, 2]);
+    },
+  }),
+  bootstrap({
     name: "no decode engine",
     sees: "503 that says so",
     there: ["p1"],

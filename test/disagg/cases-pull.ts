@@ -96,6 +96,26 @@ export const PULL_CASES: readonly PairCase[] = [
     }),
   ),
   pull({
+    name: "data-parallel ranks",
+    sees: "200; each leg goes to the rank that was chosen",
+    there: ONE_EACH,
+    workers: {
+      p1: {
+        rank: { index: 1, of: 2 },
+        traits: { servesWhole: true, stripKvTransferParams: true, rankHeader: "x-data-parallel-rank" },
+      },
+      d1: {
+        rank: { index: 3, of: 4 },
+        traits: { servesWhole: true, stripKvTransferParams: true, rankHeader: "x-data-parallel-rank" },
+      },
+    },
+    async run(rig) {
+      await pairAnswers(rig, "p1", "d1");
+      const rankOf = (name: Name) => /^x-data-parallel-rank: (.*)$/im.exec(rig.engines[name].requests[0]!.head)?.[1];
+      assert.deepEqual([rankOf("p1"), rankOf("d1")], ["1", "3"]);
+    },
+  }),
+  pull({
     name: "short prompt",
     sees: "200 from a decode engine alone: handing over costs more",
     settings: { disagg: { splits: true, colocateBelowTokens: 10_000, prefillTimeoutMs: 60_000 } },
