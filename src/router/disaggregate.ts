@@ -302,7 +302,7 @@ function settlePrefill(core: RouterCore, routed: Routed, choice: Choice, cachedT
 
 /**
  * Nobody fetches what the prefill engine keeps for this try: have a decode engine do it, for one token that nobody reads. vLLM keeps
- * such blocks until a lease of minutes ends. In the background, bounded; the client does not wait for it.
+ * such blocks until a lease ends (30 s on 0.32). In the background, bounded; the client does not wait for it.
  */
 function release(core: RouterCore, routed: Routed, split: Split, answer: PrefillAnswer): void {
   const edits = answer.type === "handed-over" ? split.protocol.releaseEdits?.(answer.edits) : undefined;
