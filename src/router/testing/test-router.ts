@@ -88,7 +88,9 @@ export async function startTestRouter(
   settings: Partial<RouterOptions["settings"]> = {},
   timeouts?: UpstreamTimeouts,
   loader?: ModelLoader,
-  more: Partial<Pick<RouterOptions, "access" | "engineKey" | "maxPromptTokens" | "protectMetrics" | "tracer" | "log">> = {},
+  more: Partial<
+    Pick<RouterOptions, "access" | "engineKey" | "extras" | "maxPromptTokens" | "protectMetrics" | "tracer" | "log">
+  > = {},
 ): Promise<TestRouter> {
   const directory = createMemoryDirectory(workers);
   const knowledge = scriptedKnowledge();

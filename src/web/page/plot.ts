@@ -98,7 +98,7 @@ class Plot extends Component<PlotProps> {
         cursor: { y: false, drag: { setScale: false, x: false } },
         scales: { y: { range: (_: unknown, _low: number, high: number) => [0, Math.max(most, (high || 1) * 1.05)] } },
         axes: [
-          { ...axis, values: "{HH}:{mm}" },
+          { ...axis, size: 32, values: "{HH}:{mm}" },
           {
             ...axis,
             size: 64,
@@ -111,7 +111,7 @@ class Plot extends Component<PlotProps> {
             label: name,
             stroke: colour(COLOURS[i]!),
             width: 1.75,
-            points: { show: lonely },
+            points: { show: true, size: 5, filter: lonely },
             value: (_: unknown, value: number | null) => format(value),
           })),
         ],
@@ -125,10 +125,10 @@ class Plot extends Component<PlotProps> {
 /** A chart as part of a view. */
 export const plotView = (props: PlotProps): View => create(Plot, props) as unknown as View;
 
-/** A point with none beside it would not be seen as a line. */
-function lonely(plot: { readonly data: Columns }, series: number): boolean {
+/** The points with none beside them: no line would show them. */
+export function lonely(plot: { readonly data: Columns }, series: number): number[] {
   const ys = plot.data[series] ?? [];
-  return ys.filter((y) => y !== null).length < 30;
+  return ys.flatMap((y, i) => (y !== null && (ys[i - 1] ?? null) === null && (ys[i + 1] ?? null) === null ? [i] : []));
 }
 
 /** A colour of the style sheet as the canvas wants it. */
