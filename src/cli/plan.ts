@@ -156,6 +156,9 @@ async function search(
   return candidates;
 }
 
+/** Let signals and the terminal in. */
+const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+
 function playWith(kept: KeptTrace, profile: EngineProfile, options: Values, cli: CliContext): Play {
   return async (fleet: Fleet, { slower = 1, load = 1 } = {}) => {
     const used = slowerProfile(profile, slower);
@@ -170,7 +173,7 @@ function playWith(kept: KeptTrace, profile: EngineProfile, options: Values, cli:
       maxSequences: Number(options["maxSeqs"]),
     });
     const { figures } = await runReplay(
-      atLoad(kept, load),
+      atLoad(kept, load, nextTurn),
       {
         policy: fleet.policy,
         routers: 1,
@@ -194,7 +197,7 @@ function playWith(kept: KeptTrace, profile: EngineProfile, options: Values, cli:
         label: "",
         kvOffload: fleet.kvOffload,
         wallNow: () => cli.clock.now(),
-        giveUp: (replay) => replay.inFlight > OVERLOADED_IN_FLIGHT * fleet.engines,
+        giveUp: (replay) => cli.signal.aborted || replay.inFlight > OVERLOADED_IN_FLIGHT * fleet.engines,
       },
     );
     return { ...figures, requests: kept.kept.length };

@@ -14,11 +14,22 @@ export interface KeptTrace {
 }
 
 /** The same requests at another rate: `load` 2 lets them come twice as fast. */
-export function atLoad({ trace, kept }: KeptTrace, load: number): Trace {
+export function atLoad(
+  { trace, kept }: KeptTrace,
+  load: number,
+  turn: () => Promise<void> = () => Promise.resolve(),
+): Trace {
   return {
     ...trace,
     async *requests() {
-      yield load === 1 ? kept : kept.map((request) => ({ ...request, at: request.at / load }));
+      for (let from = 0; from < kept.length; from += BATCH) {
+        const batch = kept.slice(from, from + BATCH);
+        yield load === 1 ? batch : batch.map((request) => ({ ...request, at: request.at / load }));
+        await turn();
+      }
     },
   };
 }
+
+/** Requests between two turns: some tens of milliseconds of work. */
+const BATCH = 256;

@@ -92,7 +92,8 @@ export function makeExchange(req: IncomingMessage, res: ServerResponse, manners:
       if (manners.dropsAfterStream === true) res.end(() => req.socket.end());
       else res.end();
     },
-    cut: () => void res.destroy(),
+    // What was written goes out first: a destroyed socket forgets it.
+    cut: () => void setImmediate(() => res.destroy()),
     onGone(fn) {
       res.on("close", () => {
         if (!res.writableFinished) fn();

@@ -43,8 +43,12 @@ export function readFault(value: unknown): Fault | string {
   switch (kind) {
     case undefined:
       return `kind is one of ${FAULT_KINDS.join(", ")}`;
-    case "slow":
-      return { kind, factor: Math.max(0, number("factor", 10)) };
+    case "slow": {
+      const factor = number("factor", 10);
+      return factor > 0
+        ? { kind, factor }
+        : `factor is ${factor}, and must be above 0: 2 makes every step take twice as long`;
+    }
     case "drop-events":
     case "error-500":
       return { kind, count: number("count", 1) };
