@@ -24,6 +24,7 @@ import type { CliContext, Command, Option, Values } from "./command.ts";
 import { planLines } from "./plan-table.ts";
 import { type Progress, startProgress } from "./progress.ts";
 import { bad, durationOf, ENGINE_OPTIONS, TRACE_OPTIONS, traceOf } from "./replay-flags.ts";
+import { brokenOff } from "./stop-code.ts";
 
 const GOALS = [
   "ttft-mean",
@@ -105,7 +106,7 @@ export const planCommand: Command = {
     const play = playWith(kept, profile, options, cli);
     const stopped = (): boolean => cli.signal.aborted;
     const candidates = await search(wanted, goals, Number(options["maxEngines"]), play, progress, stopped);
-    if (candidates === undefined) return 130;
+    if (candidates === undefined) return brokenOff(cli.signal);
     candidates.sort(byCost);
     const [best] = candidates;
     const sure =

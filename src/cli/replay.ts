@@ -25,6 +25,7 @@ import {
   traceOf,
 } from "./replay-flags.ts";
 import { replayTable } from "./replay-table.ts";
+import { brokenOff } from "./stop-code.ts";
 
 /** `cgn replay`: a trace against model engines and the router's own decisions, in virtual time. */
 export const replayCommand: Command = {
@@ -68,7 +69,7 @@ export const replayCommand: Command = {
     const runs: ReplayRun[] = [];
     for (const policy of policiesOf(options)) {
       const run = await playOnce(trace, policy, options, cli);
-      if (run === undefined) return 130;
+      if (run === undefined) return brokenOff(cli.signal);
       runs.push(run);
       if (options["json"]) cli.out(JSON.stringify(run.figures));
     }

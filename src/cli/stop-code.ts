@@ -10,3 +10,8 @@ export function stopped(signal: AbortSignal): Promise<void> {
     else signal.addEventListener("abort", () => resolve(), { once: true });
   });
 }
+
+/** Exit code of a command that was broken off before its result: 143 for SIGTERM, 130 for Ctrl-C and the rest. */
+export function brokenOff(signal: AbortSignal): number {
+  return signal.reason === "SIGTERM" ? 143 : 130;
+}
