@@ -58,6 +58,7 @@ const COMMIT_MS = 15_000;
  * rejects. The leg is cut at once when the client leaves or the worker is lost.
  */
 export class Relay implements UpstreamHandler, Leg {
+  place: number | undefined;
   readonly #plan: RelayPlan;
   #call: UpstreamCall | undefined;
   #sink: Sink | undefined;
@@ -79,7 +80,7 @@ export class Relay implements UpstreamHandler, Leg {
       this.#resolve = resolve;
       this.#from = origin + request.path;
       this.#path = request.path.split("?", 1)[0]!;
-      this.#plan.exchange.onLeft = () => this.#finish({ type: "left" });
+      this.#plan.exchange.relay = this;
       if (this.#plan.exchange.left) return this.#finish({ type: "left" });
       this.#call = upstreams.send(origin, { ...request, headersTimeoutMs: 0, idleTimeoutMs: 0 }, this);
       const { clock, limits, streams } = this.#plan;
@@ -91,6 +92,11 @@ export class Relay implements UpstreamHandler, Leg {
         this.onFailure({ kind: "timeout", phase: this.#sink === undefined ? "head" : "body", message }),
       );
     });
+  }
+
+  /** The client is gone: the engine's work is cut. */
+  clientLeft(): void {
+    this.#finish({ type: "left" });
   }
 
   /** The worker is gone, whatever its connection says: a killed engine's socket may stay open. */
@@ -192,7 +198,7 @@ export class Relay implements UpstreamHandler, Leg {
     this.#over = true;
     this.#cancelCommit?.();
     this.#timer?.stop();
-    this.#plan.exchange.onLeft = undefined;
+    this.#plan.exchange.relay = undefined;
     // Harmless after its end; cuts the engine's work when the client left or the worker was lost.
     this.#call?.abort();
     this.#resolve(end);

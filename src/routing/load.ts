@@ -1,13 +1,11 @@
 import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
+import { LegList } from "./leg-list.ts";
+
+export type { Leg } from "./leg-list.ts";
 
 /** Half of what was placed on a worker this long ago no longer counts as being in its cache. */
 const PLACED_HALF_LIFE_MS = 10 * 60_000;
-
-/** Something that runs on a worker and must end when the worker is lost. */
-export interface Leg {
-  lost(reason: string): void;
-}
 
 /** What one router has on a worker, as far as it matters to a choice: its own, or what another router told. */
 export interface LoadView {
@@ -53,9 +51,10 @@ export class WorkerLoad implements LoadView {
   /** Requests that it was ever given. */
   uses = 0;
   doneAtMs = Number.NEGATIVE_INFINITY;
-  readonly legs = new Set<Leg>();
-  /** In the order of booking. */
-  readonly #queue = new Set<Booking>();
+  readonly legs = new LegList();
+  /** Those that wait, in the order of booking, linked to each other (no `Set`: see `LegList`). */
+  #first: Booking | undefined;
+  #last: Booking | undefined;
   readonly #changed: () => void;
   #placed = 0;
   #placedAtMs = 0;
@@ -66,15 +65,11 @@ export class WorkerLoad implements LoadView {
   }
 
   get headTokens(): number {
-    return this.#head()?.tokens ?? 0;
+    return this.#first?.tokens ?? 0;
   }
 
   get headAtMs(): number {
-    return this.#head()?.atMs ?? Number.POSITIVE_INFINITY;
-  }
-
-  #head(): Booking | undefined {
-    return this.#queue.size === 0 ? undefined : this.#queue.values().next().value;
+    return this.#first?.atMs ?? Number.POSITIVE_INFINITY;
   }
 
   join(booking: Booking): void {
@@ -82,7 +77,10 @@ export class WorkerLoad implements LoadView {
     this.uses++;
     this.queuedTokens += booking.tokens;
     this.place(booking.tokens, booking.atMs);
-    this.#queue.add(booking);
+    booking.before = this.#last;
+    if (this.#last === undefined) this.#first = booking;
+    else this.#last.after = booking;
+    this.#last = booking;
     this.#changed();
   }
 
@@ -95,7 +93,7 @@ export class WorkerLoad implements LoadView {
 
   /** It is over. */
   leave(booking: Booking, nowMs: number): void {
-    if (this.#queue.has(booking)) this.#leaveQueue(booking, nowMs);
+    if (booking.before !== undefined || this.#first === booking) this.#leaveQueue(booking, nowMs);
     else this.streams--;
     this.inFlight--;
     this.#changed();
@@ -103,7 +101,12 @@ export class WorkerLoad implements LoadView {
 
   #leaveQueue(booking: Booking, nowMs: number): void {
     this.queuedTokens -= booking.tokens;
-    this.#queue.delete(booking);
+    const { before, after } = booking;
+    if (before === undefined) this.#first = after;
+    else before.after = after;
+    if (after === undefined) this.#last = before;
+    else after.before = before;
+    booking.before = booking.after = undefined;
     this.doneAtMs = nowMs;
   }
 
@@ -128,6 +131,9 @@ export class Booking {
   /** Prompt tokens that the worker computes for it. */
   readonly tokens: number;
   readonly atMs: number;
+  /** Its neighbours among those that wait; written by the worker's load alone. */
+  before: Booking | undefined;
+  after: Booking | undefined;
   readonly #load: WorkerLoad;
   readonly #clock: Pick<Clock, "now">;
   #state: "queued" | "streaming" | "released" = "queued";
