@@ -3,11 +3,23 @@ import { defineConfig } from "vitest/config";
 /** Units sit beside the code; `test/` holds architecture, end-to-end, fault and docs tests. */
 export default defineConfig({
   test: {
-    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     pool: "forks",
     testTimeout: 20_000,
     hookTimeout: 60_000,
-    // Two cores: end-to-end tests start real engines, and more workers than cores only make them late.
-    maxWorkers: 2,
+    projects: [
+      { extends: true, test: { name: "units", include: ["src/**/*.test.ts"], maxWorkers: 2 } },
+      {
+        extends: true,
+        test: {
+          name: "end to end",
+          include: ["test/**/*.test.ts"],
+          // They start real daemons and engines, whose ports are chosen by rules: two files at once could meet.
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
+          // A port that was free may be somebody's a moment later; whatever fails twice is a fault.
+          retry: 1,
+        },
+      },
+    ],
   },
 });

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { createServer } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
+import { freePort } from "../process/testing/harness.ts";
 import { LAUNCHERS } from "./places.ts";
 
 const children: ChildProcess[] = [];
@@ -18,15 +18,6 @@ function launch(name: string, argv: readonly string[]) {
     child.on("close", (code, signal) => resolve({ code, signal, said }));
   });
   return { child, exit };
-}
-
-async function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
-  });
 }
 
 /** Poll until it answers 200; at most ten seconds, since a loaded machine starts slowly. */

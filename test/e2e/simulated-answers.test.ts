@@ -1,5 +1,4 @@
 import { spawn } from "node:child_process";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { CASES } from "../../conformance/differential/cases.ts";
@@ -8,6 +7,7 @@ import { type ComparedKind, whyKnown } from "../../conformance/differential/know
 import { type Recorded, readRecorded, record } from "../../conformance/differential/record.ts";
 import { ensureRealEngine } from "../../src/cli/demo/real-engine.ts";
 import { cacheDir, LAUNCHERS } from "../../src/cli/places.ts";
+import { freePort } from "../../src/process/testing/harness.ts";
 import { until } from "../helpers/cgn-process.ts";
 
 /** The starter of `npm test` says whether Python and the wheels are there. */
@@ -48,15 +48,6 @@ async function serve(program: string, argv: readonly string[], port: number): Pr
   const healthy = async (): Promise<boolean> => (await fetch(`${url}/health`).catch(() => undefined))?.status === 200;
   await until(`${url} healthy`, 30_000, healthy);
   return url;
-}
-
-async function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
-  });
 }
 
 /** Differences that nothing explains. */

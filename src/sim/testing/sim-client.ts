@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { decode } from "@msgpack/msgpack";
 import { expect } from "vitest";
 import { Dealer, Subscriber } from "zeromq";
@@ -8,6 +7,8 @@ import type { SimDeps } from "../wire/sim-engine.ts";
 import type { SimOptions } from "../wire/sim-options.ts";
 import { type SimServer, startSim } from "../wire/sim-server.ts";
 import { readVllmArgv } from "../wire/vllm-argv.ts";
+
+export { freePort } from "../../process/testing/harness.ts";
 
 /** What the simulator's own tests share: starting one in this process, asking it, listening to its events. */
 
@@ -40,16 +41,6 @@ export async function closeAll(): Promise<void> {
 export function track<T extends { close(): unknown }>(one: T): T {
   opened.push(one);
   return one;
-}
-
-/** A free port for events: the socket's own choice would not be in the options. */
-export async function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
-  });
 }
 
 export const eventsFlag = (port: number, replay: number) => [
