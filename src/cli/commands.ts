@@ -19,6 +19,7 @@ import { loadCommand, unloadCommand } from "./load.ts";
 import { logsCommand } from "./logs.ts";
 import { manCommand } from "./man.ts";
 import { packageVersion } from "./package-version.ts";
+import { pkiInitCommand, pkiIssueCommand } from "./pki.ts";
 import { planCommand } from "./plan.ts";
 import { recipeListCommand, recipeShowCommand, recipeUpCommand } from "./recipe.ts";
 import { reloadCommand } from "./reload.ts";
@@ -65,6 +66,8 @@ export const COMMANDS: readonly Command[] = [
   keyNewCommand,
   keyHashCommand,
   keyListCommand,
+  pkiInitCommand,
+  pkiIssueCommand,
   usageCommand,
   kvcachedCommand,
   kvMatchCommand,
