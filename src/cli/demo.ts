@@ -103,7 +103,7 @@ function showNext(stack: Stack, model: string, cli: CliContext): void {
   const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hello!" }], max_tokens: 32 });
   cli.out("");
   cli.out(
-    `Serving at ${at}/v1 (admin http://${hostPort(adminAddress.host, adminAddress.port)}/v1/cgn/status). Ctrl-C ends. Try:`,
+    `Serving at ${at}/v1, dashboard at http://${hostPort(adminAddress.host, adminAddress.port)}/. Ctrl-C ends. Try:`,
   );
   cli.out("");
   cli.out(`  curl -i ${at}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`);

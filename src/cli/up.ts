@@ -78,5 +78,5 @@ function sayHow(engines: readonly EngineStatus[], stack: Stack, cli: Pick<CliCon
   for (const { worker } of engines) cli.err(`  ${worker.id}  ${worker.state}  ${worker.url}  ${worker.reason}`);
   const { address, adminAddress } = stack.router;
   const at = `${stack.scheme}://${hostPort(address.host, address.port)}`;
-  cli.err(`Endpoint ${at}/v1, admin http://${hostPort(adminAddress.host, adminAddress.port)}. Ctrl-C ends`);
+  cli.err(`Endpoint ${at}/v1, dashboard http://${hostPort(adminAddress.host, adminAddress.port)}/. Ctrl-C ends`);
 }

@@ -7,11 +7,10 @@ import type { Actions, Logs } from "./state.ts";
 /** One engine: how it is, what it does, and what can be done with it. */
 export function engineCard(worker: Worker, data: Dashboard, logs: Logs | undefined, act: Actions): View {
   const detail = data.engines[worker.id.replace(/#dp\d+$/, "")];
-  const why = worker.whyNot ?? (worker.state === "ready" ? "" : worker.reason);
-  // A mark of the router's keeps a ready engine out of its choice.
-  const shown = worker.state === "ready" && !worker.takesRequests ? "held back" : worker.state;
+  const why = (worker.whyNot ?? (worker.state === "ready" ? "" : worker.reason)).replace(`${worker.state}: `, "");
+  const shown = shownState(worker);
   return h("article", { key: worker.id, class: `card engine ${worker.state}`, "aria-label": `Engine ${worker.id}` }, [
-    h("h3", {}, [h("span", { class: "name" }, worker.id), stateTag(shown, shown === "held back" ? "warn" : undefined)]),
+    h("h3", {}, [h("span", { class: "name" }, worker.id), stateTag(shown, HELD.has(shown) ? "warn" : undefined)]),
     h("p", { class: "soft facts" }, facts(worker, detail).join(" · ")),
     detail?.progress === undefined || worker.state !== "starting" ? null : progress(detail.progress),
     why === "" ? null : h("p", { class: `why ${worker.state === "down" ? "bad" : ""}` }, why),
@@ -19,6 +18,14 @@ export function engineCard(worker: Worker, data: Dashboard, logs: Logs | undefin
     actions(worker, data, logs !== undefined, act),
     logs === undefined ? null : logBox(worker.id, logs),
   ]);
+}
+
+const HELD = new Set(["held back", "draining", "cordoned"]);
+
+/** A mark of the router's, or its circuit breaker, keeps a ready engine out of its choice. */
+function shownState({ state, takesRequests, whyNot = "" }: Worker): string {
+  if (state !== "ready" || takesRequests) return state;
+  return whyNot.startsWith("draining") ? "draining" : whyNot.startsWith("cordoned") ? "cordoned" : "held back";
 }
 
 function facts(worker: Worker, detail: EngineDetail | undefined): string[] {

@@ -14,17 +14,6 @@ export interface Trouble {
   readonly key: string;
 }
 
-const ALARM_REMEDIES: Readonly<Record<string, string>> = {
-  PUBLISHER_MISSING:
-    "Start the engine with its KV event publisher on (cgn render shows the arguments), and look for a firewall before the endpoint.",
-  BLOCK_SIZE_WRONG: "Set the block size that the engine was started with.",
-  TOKENIZER_MISMATCH:
-    "Name the tokenizer and chat template that the engine was started with; cgn parity compares them.",
-  EVENTS_LOST: "Give the engine a replay endpoint with a longer buffer.",
-  OFFLOAD_NEVER_HITS:
-    'Look into the engine\'s log for "degraded mode" or a server that cannot be reached; or set kv_offload = "none".',
-};
-
 /** All that an operator should know of, what hurts most first. */
 export function troublesOf({ status, engines }: Dashboard): readonly Trouble[] {
   const found: Trouble[] = [];
@@ -51,7 +40,8 @@ export function troublesOf({ status, engines }: Dashboard): readonly Trouble[] {
   }
   for (const source of sourcesOf(status)) {
     for (const { code, message, forMs } of source.alarms ?? []) {
-      add("warn", source.worker, `${code} for ${duration(forMs)}: ${message}`, ALARM_REMEDIES[code]);
+      // Its message has the remedy.
+      add("warn", source.worker, `${code} for ${duration(forMs)}: ${message}`);
     }
     if (source.state === "failed" || source.state === "silent")
       add("warn", source.worker, `Its KV events are ${source.state}: ${source.detail}`);
