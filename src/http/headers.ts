@@ -66,9 +66,13 @@ export function localLocation(location: string, from: string): string | undefine
   return pathname.replace(/^\/+/, "/") + search + hash;
 }
 
-/** A response's headers as they go on to the client. `content-length` stays: the body does too. */
+/**
+ * A response's headers as they go on to the client. `content-length` stays: the body does too.
+ * @param own headers of ours, which win
+ */
 export function forwardResponseHeaders(
   headers: Readonly<Record<string, string | string[] | undefined>>,
+  own: Readonly<Record<string, string>> = {},
 ): ResponseHeaders {
   const out: ResponseHeaders = {};
   const connection = headers["connection"];
@@ -80,5 +84,6 @@ export function forwardResponseHeaders(
     if (name.startsWith("access-control-")) continue;
     out[name] = value;
   }
+  for (const name in own) out[name] = own[name]!;
   return out;
 }

@@ -68,9 +68,9 @@ export class Upstreams {
       path: request.path,
       headers: request.headers as string[],
       body: (request.body ?? null) as Buffer | null,
-      ...(request.fresh === true ? { reset: true } : {}),
-      ...(request.headersTimeoutMs === undefined ? {} : { headersTimeout: request.headersTimeoutMs }),
-      ...(request.idleTimeoutMs === undefined ? {} : { bodyTimeout: request.idleTimeoutMs }),
+      reset: request.fresh === true,
+      headersTimeout: request.headersTimeoutMs ?? null,
+      bodyTimeout: request.idleTimeoutMs ?? null,
     };
     try {
       this.#pool(origin).dispatch(options, exchange);

@@ -89,7 +89,8 @@ export class Canonicity {
 
   /** A router sends this prompt there. */
   sent(slot: WorkerSlot, prompt: Uint8Array): void {
-    this.#workers.get(slot)?.sent.note(prompt);
+    const followed = this.#workers.get(slot);
+    if (followed !== undefined && followed.state !== "off") followed.sent.note(prompt);
   }
 
   /** What came of it. */

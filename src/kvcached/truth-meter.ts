@@ -1,5 +1,5 @@
 import type { KvAlarmCode, KvTruthWindow } from "../core/kv-status.ts";
-import { countTruth, countVerdict, TRUTH_WINDOWS_S, type TruthHistory, truthOver } from "./truth-window.ts";
+import { countTruth, countVerdict, NO_HISTORY, TRUTH_WINDOWS_S, type TruthHistory, truthOver } from "./truth-window.ts";
 
 /** What is to be seen of a source besides its requests. Counts are since the worker was registered. */
 export interface TruthFacts {
@@ -43,7 +43,7 @@ export interface AlarmChange {
 }
 
 export const NEW_TRUTH: TruthState = {
-  history: [],
+  history: NO_HISTORY,
   requests: 0,
   firstAt: undefined,
   lost: 0,

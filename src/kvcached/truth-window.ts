@@ -13,8 +13,15 @@ interface Bucket {
   readonly reported: number;
 }
 
-/** Predicted against reported tokens over the last hour, in stretches of 10 s; a plain value, newest first. */
-export type TruthHistory = readonly Bucket[];
+/** Predicted against reported tokens over the last hour, in stretches of 10 s; a plain value. */
+export interface TruthHistory {
+  /** The stretch under way; apart, so that a request does not copy all of them. */
+  readonly last: Bucket | undefined;
+  /** Newest first. */
+  readonly before: readonly Bucket[];
+}
+
+export const NO_HISTORY: TruthHistory = { last: undefined, before: [] };
 
 const BUCKET_MS = 10_000;
 /** What is shown: a minute, ten minutes, an hour. */
@@ -39,19 +46,20 @@ export function countVerdict(history: TruthHistory, result: "in_flight" | "unexp
   );
 }
 
-function grown(history: TruthHistory, now: number, grow: (bucket: Bucket) => Bucket): TruthHistory {
+function grown({ last, before }: TruthHistory, now: number, grow: (bucket: Bucket) => Bucket): TruthHistory {
   const at = Math.floor(now / BUCKET_MS);
-  const [last, ...before] = history;
-  if (last?.at === at) return [grow(last), ...before];
+  if (last?.at === at) return { last: grow(last), before };
   const bucket = grow({ at, requests: 0, exact: 0, inFlight: 0, unexplained: 0, predicted: 0, reported: 0 });
-  return [bucket, ...history].filter((each) => each.at > at - KEPT);
+  const past = last === undefined ? before : [last, ...before];
+  return { last: bucket, before: past.filter((each) => each.at > at - KEPT) };
 }
 
 /** The sums over the last `seconds`, the stretch under way included. */
 export function truthOver(history: TruthHistory, seconds: number, now: number): KvTruthWindow {
   const from = Math.floor(now / BUCKET_MS) - (seconds * 1000) / BUCKET_MS;
   const sum = { seconds, requests: 0, exact: 0, inFlight: 0, unexplained: 0, predictedTokens: 0, reportedTokens: 0 };
-  for (const bucket of history) {
+  const { last, before } = history;
+  for (const bucket of last === undefined ? before : [last, ...before]) {
     if (bucket.at <= from) break;
     sum.requests += bucket.requests;
     sum.exact += bucket.exact;

@@ -82,13 +82,14 @@ function proposeWhole(
   tried: ReadonlySet<WorkerId>,
   canSplit: boolean,
 ): Proposal | undefined {
-  const free = (workers: readonly WorkerInfo[]): WorkerInfo[] => workers.filter(({ id }) => !tried.has(id));
+  const free = (workers: readonly WorkerInfo[]): readonly WorkerInfo[] =>
+    tried.size === 0 ? workers : workers.filter(({ id }) => !tried.has(id));
   // A long prompt on a decode worker stalls the streams there: only where it must be.
   const decodes = free(parts.decodeWhole);
   const short = canSplit
     ? decodes.filter((worker) => uncachedTokens(c, worker, model, q) < s.colocateBelowTokens)
     : decodes;
-  const best = propose(c, [...free(parts.whole), ...short], model, q);
+  const best = propose(c, short.length === 0 ? free(parts.whole) : [...free(parts.whole), ...short], model, q);
   return best ?? (canSplit ? undefined : propose(c, free(parts.prefillWhole), model, q));
 }
 

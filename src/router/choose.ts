@@ -77,7 +77,7 @@ export function propose(
   const { prompt, session } = q;
   const nowMs = c.clock.now();
   const promptTokens = totalTokens(c, model, q);
-  const held = heldBy(q.matches);
+  const held = q.matches.length === 0 ? NONE_HELD : heldBy(q.matches);
   const seen = free.map((w) => snapshot(c, w, model, q, held.get(w.id), promptTokens, nowMs));
   const facts = {
     model,
@@ -109,8 +109,9 @@ export function uncachedTokens(c: Chooser, worker: WorkerInfo, model: string, q:
 
 /** @param tokens prompt tokens that it computes for this request; by default all that it has not cached */
 export function book(c: Chooser, proposal: Proposal, tokens: number = proposal.uncachedTokens): Choice {
-  const { ttftMs: _ttft, uncachedTokens: _uncached, ...choice } = proposal;
-  return { ...choice, booking: new Booking(c.loads.of(choice.worker.id), tokens, c.clock) };
+  const { worker, decision, predictedTokens, promptTokens, exact, queuedTokens, streams, tier } = proposal;
+  const booking = new Booking(c.loads.of(worker.id), tokens, c.clock);
+  return { worker, decision, booking, predictedTokens, promptTokens, exact, queuedTokens, streams, tier };
 }
 
 /**
@@ -163,6 +164,9 @@ function totalTokens(c: Chooser, model: string, { prompt, matches }: Question): 
   return best.tokens + (best.bytes >= prompt.length ? 1 : ratio.tokens(prompt.length - best.bytes));
 }
 
+const NO_OTHERS: readonly LoadView[] = [];
+const NONE_HELD: ReadonlyMap<WorkerId, WorkerMatch> = new Map();
+
 /** By worker: looking each one up in the list takes longer than all else where there are many. */
 function heldBy(matches: readonly WorkerMatch[]): ReadonlyMap<WorkerId, WorkerMatch> {
   const held = new Map<WorkerId, WorkerMatch>();
@@ -184,7 +188,7 @@ function snapshot(
   return workerSnapshot({
     id: worker.id,
     load: c.loads.of(worker.id),
-    others: c.others?.(worker.id) ?? [],
+    others: c.others?.(worker.id) ?? NO_OTHERS,
     rates: c.learning.rates(worker.id, model),
     promptTokens,
     cachedTokens: Math.min(found?.tokens ?? 0, limit),

@@ -1,6 +1,9 @@
 import type { PredictionVerdict } from "../core/prefix-knowledge.ts";
 import type { CostTerms } from "../routing/decision.ts";
 
+/** While it is being written. */
+export type Writable<T> = { -readonly [K in keyof T]: T[K] };
+
 /** A worker, why it was chosen, and among which. */
 export interface ChosenRecord {
   readonly worker: string;

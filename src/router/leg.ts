@@ -127,20 +127,17 @@ function planOrRelease(
   }
 }
 
-function answerHeaders(
-  exchange: Exchange,
-  { worker, promptTokens, exact, ...choice }: Choice,
-  prefill: Choice | undefined,
-): Record<string, string> {
+function answerHeaders(exchange: Exchange, choice: Choice, prefill: Choice | undefined): Record<string, string> {
   // Of a split request the prefill worker's cache is the one that counts.
   const { predictedTokens } = prefill ?? choice;
-  return {
+  const headers: Record<string, string> = {
     ...exchange.ticket.headers,
     "x-request-id": exchange.id,
-    "x-cgn-node": worker.node,
-    ...(prefill === undefined ? {} : { "x-cgn-prefill-node": prefill.worker.node }),
-    "x-cgn-cache-hit": String(predictedTokens > 0),
+    "x-cgn-node": choice.worker.node,
+    "x-cgn-cache-hit": predictedTokens > 0 ? "true" : "false",
     "x-cgn-predicted-cached-tokens": String(predictedTokens),
-    ...(exact ? { "x-cgn-prompt-tokens": String(promptTokens) } : {}),
   };
+  if (prefill !== undefined) headers["x-cgn-prefill-node"] = prefill.worker.node;
+  if (choice.exact) headers["x-cgn-prompt-tokens"] = String(choice.promptTokens);
+  return headers;
 }

@@ -2,14 +2,14 @@ import { CODES, toCgnError } from "../core/errors.ts";
 import type { Exchange } from "./accept.ts";
 import type { Choice } from "./choose.ts";
 import type { RouterCore } from "./core.ts";
-import type { ChosenRecord, DecisionRecord } from "./decisions.ts";
+import type { AttemptRecord, ChosenRecord, DecisionRecord, Writable } from "./decisions.ts";
 import type { ReadRequest } from "./read.ts";
 import type { Prompt } from "./render.ts";
 
 /** Begin a request's record. */
 export function newRecord(core: RouterCore, exchange: Exchange, request: ReadRequest, prompt: Prompt): DecisionRecord {
   const unmatched = prompt.reason ?? (request.readsCache ? undefined : "the engine does not read its cache for it");
-  const record: DecisionRecord = {
+  const record: Writable<DecisionRecord> = {
     id: exchange.id,
     at: core.clock.wall(),
     model: request.model ?? "",
@@ -17,13 +17,14 @@ export function newRecord(core: RouterCore, exchange: Exchange, request: ReadReq
     stream: request.stream,
     policy: core.settings.policy,
     promptBytes: prompt.length,
-    ...(exchange.subject.authenticated ? { subject: exchange.subject.name } : {}),
-    ...(exchange.trace === undefined ? {} : { traceId: exchange.trace.traceId }),
-    ...(unmatched === undefined ? {} : { unmatched }),
-    ...(exchange.waitedMs === 0 ? {} : { waitedMs: exchange.waitedMs }),
-    ...(exchange.queuedMs === 0 ? {} : { queuedMs: exchange.queuedMs }),
     attempts: [],
   };
+  // Not spread into the literal: each of these is rare, and a spread costs every request.
+  if (exchange.subject.authenticated) record.subject = exchange.subject.name;
+  if (exchange.trace !== undefined) record.traceId = exchange.trace.traceId;
+  if (unmatched !== undefined) record.unmatched = unmatched;
+  if (exchange.waitedMs !== 0) record.waitedMs = exchange.waitedMs;
+  if (exchange.queuedMs !== 0) record.queuedMs = exchange.queuedMs;
   core.decisions.add(record);
   return record;
 }
@@ -39,11 +40,11 @@ export function noteDecision(core: RouterCore, record: DecisionRecord, choice: C
 /** A try of it. @param prefill who computes the prompt of a split request; a text: why there is none */
 export function noteAttempt(core: RouterCore, record: DecisionRecord, choice: Choice, prefill?: Choice | string): void {
   const heldBack = core.fleet.allHeldBack(record.model);
-  record.attempts.push({
-    ...chosen(choice),
-    ...(heldBack === undefined ? {} : { heldBack }),
-    ...(prefill === undefined ? {} : typeof prefill === "string" ? { whole: prefill } : { prefill: chosen(prefill) }),
-  });
+  const attempt: Writable<AttemptRecord> = chosen(choice);
+  if (heldBack !== undefined) attempt.heldBack = heldBack;
+  if (typeof prefill === "string") attempt.whole = prefill;
+  else if (prefill !== undefined) attempt.prefill = chosen(prefill);
+  record.attempts.push(attempt);
 }
 
 function chosen({ worker, decision, predictedTokens }: Choice): ChosenRecord {

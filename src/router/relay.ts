@@ -127,16 +127,21 @@ export class Relay implements UpstreamHandler, Leg {
     }
     const rewrite = rewriter(exchange, convert);
     const mender = mendEvents && convert === undefined ? new ResponsesMender() : undefined;
+    const { facts, mustFinish, wantText, dropUsage } = this.#plan;
     const context: SinkContext = {
-      ...this.#plan,
+      facts,
+      mustFinish,
+      wantText,
+      dropUsage,
+      stream,
       res: exchange.res,
       shape: exchange.shape,
       lacks: (code, body) => (isMissing(code, body, this.#path) ? this.#path : undefined),
-      ...(rewrite === undefined ? {} : { rewrite }),
-      ...(mender === undefined ? {} : { mend: (data) => mender.mend(data) }),
+      rewrite,
+      mend: mender === undefined ? undefined : (data) => mender.mend(data),
       opened: exchange.opened || continued,
       status,
-      headers: { ...forwardResponseHeaders(passed), ...own },
+      headers: forwardResponseHeaders(passed, own),
       untilClose: headers["content-length"] === undefined && headers["transfer-encoding"] === undefined,
       onFirst: () => this.#first(),
       onPart: () => this.#timer?.heard(),

@@ -55,7 +55,8 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     ownDeadline(exchange);
     exchange.trace?.phase("read");
     const body = await readBody(exchange.req, core.settings.maxBodyBytes);
-    const query = /\?(.*)$/s.exec(exchange.target ?? "")?.[1] ?? "";
+    const target = exchange.target ?? "";
+    const query = target.includes("?") ? target.slice(target.indexOf("?") + 1) : "";
     const pendingRequest = read(endpoint, body, exchange.req.headers["content-type"], query);
     const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest;
     const wanted = request.model ?? onlyModel(core);

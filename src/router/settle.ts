@@ -5,7 +5,7 @@ import type { Exchange } from "./accept.ts";
 import type { AnswerFacts } from "./answer.ts";
 import type { Choice } from "./choose.ts";
 import type { Splitter } from "./choose-way.ts";
-import type { DecisionRecord } from "./decisions.ts";
+import type { DecisionRecord, Writable } from "./decisions.ts";
 import type { ReadRequest } from "./read.ts";
 import type { Prompt } from "./render.ts";
 import type { Outcome, RouterMetrics } from "./router-metrics.ts";
@@ -70,19 +70,18 @@ export function settle(
   }
   const nowMs = s.clock.now();
   const result = outcomeOf(end, facts);
-  record.outcome = {
+  const outcome: Writable<NonNullable<DecisionRecord["outcome"]>> = {
     result,
     totalMs: round(nowMs - exchange.startedMs),
-    ...(end.type === "complete" ? { status: end.status } : {}),
-    ...("failure" in end ? { error: end.failure.message } : {}),
-    ...(firstMs === undefined ? {} : { ttftMs: round(firstMs - (run.beganMs ?? sentMs)) }),
-    ...(verdict === undefined ? {} : { prediction: verdict }),
-    ...defined({
-      promptTokens: facts.promptTokens,
-      completionTokens: facts.completionTokens,
-      cachedTokens: facts.cachedTokens,
-    }),
   };
+  if (end.type === "complete") outcome.status = end.status;
+  if ("failure" in end) outcome.error = end.failure.message;
+  if (firstMs !== undefined) outcome.ttftMs = round(firstMs - (run.beganMs ?? sentMs));
+  if (verdict !== undefined) outcome.prediction = verdict;
+  if (facts.promptTokens !== undefined) outcome.promptTokens = facts.promptTokens;
+  if (facts.completionTokens !== undefined) outcome.completionTokens = facts.completionTokens;
+  if (facts.cachedTokens !== undefined) outcome.cachedTokens = facts.cachedTokens;
+  record.outcome = outcome;
   s.metrics.legEnded(choice.worker.id, result);
   s.metrics.ended(record.model, result, exchange.subject, {
     totalMs: nowMs - exchange.startedMs,
@@ -141,36 +140,21 @@ function tellIndex(
   if (prompt.bytes === undefined) return;
   const { choice, facts } = run;
   const { worker } = choice;
-  const outcome: IndexOutcome = {
+  const outcome: Writable<IndexOutcome> = {
     worker: worker.id,
     epoch: worker.epoch,
     model: request.model ?? "",
     root: request.root,
     prompt: prompt.bytes,
     predictedTokens: choice.predictedTokens,
-    ...(facts.text ? { answer: Buffer.from(facts.text) } : {}),
-    ...(whole
-      ? defined({
-          promptTokens: facts.promptTokens,
-          completionTokens: facts.completionTokens,
-          // 0 by wish says nothing of what is cached, and a decode leg's figure nothing of its own cache.
-          cachedTokens: request.readsCache && comparable(run) ? facts.cachedTokens : undefined,
-        })
-      : {}),
   };
+  if (facts.text) outcome.answer = Buffer.from(facts.text);
+  if (whole && facts.promptTokens !== undefined) outcome.promptTokens = facts.promptTokens;
+  if (whole && facts.completionTokens !== undefined) outcome.completionTokens = facts.completionTokens;
+  // 0 by wish says nothing of what is cached, and a decode leg's figure nothing of its own cache.
+  if (whole && facts.cachedTokens !== undefined && request.readsCache && comparable(run))
+    outcome.cachedTokens = facts.cachedTokens;
   s.knowledge.observe(outcome, judged);
-}
-
-type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
-
-/** Without the members that are undefined. */
-function defined<T extends object>(object: T): Defined<T> {
-  const out: Defined<T> = {};
-  for (const key in object) {
-    const value = object[key];
-    if (value !== undefined) out[key] = value as Exclude<T[typeof key], undefined>;
-  }
-  return out;
 }
 
 const round = (ms: number): number => Math.round(ms * 100) / 100;

@@ -26,7 +26,7 @@ export function workerSnapshot(p: SnapshotParts): WorkerSnapshot {
     streams += other.streams;
   }
   const views = others.length === 0 ? [load] : [load, ...others];
-  return {
+  const snapshot = {
     id: p.id,
     inFlight,
     queuedTokens: tokensAhead(views, rates.perTokenMs, p.nowMs),
@@ -36,6 +36,6 @@ export function workerSnapshot(p: SnapshotParts): WorkerSnapshot {
     tier: p.tier,
     rates,
     placedTokens: load.placed(p.nowMs),
-    ...(p.capacity === undefined ? {} : { capacity: p.capacity }),
   };
+  return p.capacity === undefined ? snapshot : { ...snapshot, capacity: p.capacity };
 }
