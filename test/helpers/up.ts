@@ -26,7 +26,7 @@ export async function startUp(toml: (ports: UpPorts, stateDir: string) => string
   try {
     await until(
       "engines ready",
-      60_000,
+      150_000,
       async () => {
         if (up.child.exitCode !== null) throw new Error(`cgn up ended with ${up.child.exitCode}\n${up.output()}`);
         return (await readyWorkers(adminUrl)) >= ready ? true : undefined;
