@@ -97,6 +97,9 @@ describe.skipIf(chromium === undefined)("the dashboard in a browser", { timeout:
       await page.getByRole("dialog").getByRole("button", { name: "Cordon" }).click();
     };
     await cordon();
+    await page.getByLabel("Key", { exact: true }).waitFor();
+    // Reading needs no key here: that the page goes on to be read must not take the question away.
+    for (let looks = 0; looks < 2; looks++) await page.waitForResponse((answer) => answer.url().endsWith("/dashboard"));
     await page.getByLabel("Key", { exact: true }).fill(key);
     await page.getByRole("button", { name: "Use it" }).click();
     await cordon();

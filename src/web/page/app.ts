@@ -74,6 +74,9 @@ export class App implements Actions {
     void this.#look();
   }
 
+  /** Go on without the key that an action wanted. */
+  readonly withoutKey = (): void => this.#set({ wantsKey: undefined });
+
   setTheme(theme: State["theme"]): void {
     this.#set({ theme });
   }
@@ -118,7 +121,8 @@ export class App implements Actions {
     const slow = this.#looks++ % SLOW === 0;
     await this.#try(async () => {
       const data = await getJson<Dashboard>("/v1/cgn/dashboard");
-      this.#set({ data, trouble: undefined, wantsKey: undefined });
+      const { wantsKey } = this.state;
+      this.#set({ data, trouble: undefined, wantsKey: wantsKey?.of === "action" ? wantsKey : undefined });
       const { place } = this.state;
       if (place.name === "requests" && place.id !== undefined) await this.#readDecision(place.id);
       if ((place.name === "overview" || place.name === "charts") && slow) await this.#readHistory();
@@ -135,7 +139,7 @@ export class App implements Actions {
     } catch (e) {
       const status = e instanceof ApiError ? e.status : 0;
       const message = e instanceof Error ? e.message : String(e);
-      if (status === 401 || status === 403) this.#set({ wantsKey: message, trouble: undefined });
+      if (status === 401 || status === 403) this.#set({ wantsKey: { why: message, of: "page" }, trouble: undefined });
       else this.#set({ trouble: `${message} What is shown is older.` });
     }
   }
@@ -172,7 +176,8 @@ export class App implements Actions {
 
   #failed(e: unknown): void {
     const text = e instanceof Error ? e.message : String(e);
-    if (e instanceof ApiError && (e.status === 401 || e.status === 403)) this.#set({ wantsKey: text });
+    if (e instanceof ApiError && (e.status === 401 || e.status === 403))
+      this.#set({ wantsKey: { why: text, of: "action" } });
     this.#set({ said: { text, bad: true } });
   }
 }

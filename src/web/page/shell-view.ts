@@ -107,7 +107,7 @@ function content(state: State, act: Actions): View | null {
   }
 }
 
-function keyForm(why: string, act: Actions): View {
+function keyForm({ why, of }: NonNullable<State["wantsKey"]>, act: Actions): View {
   const submit = (event: Event): void => {
     event.preventDefault();
     const field = (event.currentTarget as HTMLFormElement).elements.namedItem("key") as HTMLInputElement;
@@ -132,6 +132,7 @@ function keyForm(why: string, act: Actions): View {
         "aria-describedby": "key-why",
       }),
       h("button", { type: "submit" }, "Use it"),
+      of === "action" ? h("button", { type: "button", class: "quiet", onClick: act.withoutKey }, "Not now") : null,
     ]),
   ]);
 }

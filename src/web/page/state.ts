@@ -48,8 +48,8 @@ export interface State {
   readonly data?: Dashboard;
   /** Why the last look failed. */
   readonly trouble?: string;
-  /** A key is asked for, and why. */
-  readonly wantsKey?: string;
+  /** A key is asked for, and why. What an action wants stays until it is answered: a page that may be read says nothing of it. */
+  readonly wantsKey?: { readonly why: string; readonly of: "page" | "action" };
   readonly hasKey: boolean;
   readonly minutes: number;
   readonly history?: History;
@@ -80,6 +80,7 @@ export interface Actions {
   act(path: string, what: string): void;
   toggleLogs(engine: string): void;
   setKey(key: string): void;
+  withoutKey(): void;
   setTheme(theme: State["theme"]): void;
   setMinutes(minutes: number): void;
   chat(change: Partial<ChatState>): void;

@@ -12,6 +12,7 @@ const NO_ACTIONS: Actions = {
   act() {},
   toggleLogs() {},
   setKey() {},
+  withoutKey() {},
   setTheme() {},
   setMinutes() {},
   chat() {},
@@ -84,7 +85,7 @@ describe("shell()", () => {
   });
 
   it("asks for a key where one is needed, and shows nothing else", () => {
-    const shown = text({ wantsKey: "Cannot serve it: no key" });
+    const shown = text({ wantsKey: { why: "Cannot serve it: no key", of: "page" } });
     expect(shown).toContain("A key is needed");
     expect(shown).not.toContain("Asking the router");
   });
