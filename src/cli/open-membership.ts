@@ -19,6 +19,8 @@ import { wireAddress } from "./wire-address.ts";
 export interface MembershipDeps {
   readonly clock: Clock;
   readonly log: Log;
+  /** An etcd that does not answer is not waited for. By default it is, for as long as a lease: it may be starting too. */
+  readonly isImpatient?: boolean;
 }
 
 type MembershipSettings = Pick<Settings, "cluster" | "security"> & {
@@ -62,7 +64,7 @@ export async function openMembership(settings: MembershipSettings, deps: Members
 
 async function openEtcd(
   { cluster, security }: MembershipSettings,
-  { clock, log }: MembershipDeps,
+  { clock, log, isImpatient = false }: MembershipDeps,
 ): Promise<Membership> {
   if (cluster.etcdEndpoints.length === 0) {
     throw unusable("etcd", "etcd_endpoints is not set", "Name the members of etcd, for example http://127.0.0.1:2379");
@@ -80,7 +82,8 @@ async function openEtcd(
   });
   const ttlS = Math.max(1, Math.ceil(cluster.leaseTtlMs / 1000));
   const onClose = (): void => tls.close();
-  return await openEtcdMembership({ client, cluster: cluster.name, ttlS, clock, log, onClose });
+  const patienceMs = isImpatient ? 0 : cluster.leaseTtlMs;
+  return await openEtcdMembership({ client, cluster: cluster.name, ttlS, clock, log, onClose, patienceMs });
 }
 
 /** What a daemon says of itself. `at`: where it listens for RPCs. */

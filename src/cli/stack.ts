@@ -162,7 +162,7 @@ async function serveIndex(settings: Settings, kvcached: Kvcached, log: Log): Pro
 async function joinCluster(settings: Settings, deps: Pick<StackDeps, "clock" | "log">): Promise<Membership> {
   const { stateBackend } = settings.cluster;
   try {
-    return await openMembership(settings, deps);
+    return await openMembership(settings, { ...deps, isImpatient: true });
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     deps.log.warn("All parts run in this process: the cluster's state is kept in memory", {

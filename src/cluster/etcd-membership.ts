@@ -17,6 +17,8 @@ export interface EtcdMembershipOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly onClose?: () => void;
+  /** How long an etcd that does not answer at the start is waited for: it may be starting too. Default 0. */
+  readonly patienceMs?: number;
 }
 
 const RETRY_MS = 100;
@@ -35,13 +37,26 @@ const CREATED_MS = 2_000;
  */
 export async function openEtcdMembership(options: EtcdMembershipOptions): Promise<Membership> {
   const membership = new EtcdMembership(options);
-  try {
-    await membership.open();
-  } catch (error) {
-    await membership.close();
-    throw error;
+  const { clock, patienceMs = 0 } = options;
+  const end = clock.now() + patienceMs;
+  for (;;) {
+    try {
+      await membership.open();
+      return membership;
+    } catch (error) {
+      if (clock.now() >= end || isRefusal(error)) {
+        await membership.close();
+        throw error;
+      }
+      await new Promise<void>((resolve) => void clock.after(RETRY_MS, resolve));
+    }
   }
-  return membership;
+}
+
+/** Waiting helps with nothing that is configured wrong. */
+function isRefusal(error: unknown): boolean {
+  const { why = "", grpc } = (error as CgnError).details as { readonly why?: string; readonly grpc?: number };
+  return (grpc !== undefined && grpc !== 14) || /certificate|self-signed|and no JSON/i.test(why);
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString("base64");

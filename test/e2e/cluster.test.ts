@@ -34,7 +34,7 @@ describe.skipIf(missing !== undefined)("daemons that find each other through etc
   const ready = (plan: HostPlan, count: number): Promise<unknown> =>
     until(
       `${count} ready at ${plan.name}`,
-      60_000,
+      150_000,
       async () => ((await readyOf(plan))?.ready === count ? true : undefined),
       words,
     );
@@ -117,7 +117,10 @@ describe.skipIf(missing !== undefined)("daemons that find each other through etc
   it("ends with 4 where no etcd answers, and with 3 for gossip", async () => {
     const [h1] = plans as [HostPlan];
     const [closed = 0] = await freePorts(1);
-    const without = place.file("without.toml", hostConfig({ ...h1, etcd: [`http://127.0.0.1:${closed}`] }));
+    const without = place.file(
+      "without.toml",
+      hostConfig({ ...h1, etcd: [`http://127.0.0.1:${closed}`] }).replace(/lease_ttl = .*/, 'lease_ttl = "1s"'),
+    );
     const unreached = await runCgn(["kvcached", "--config", without, "--uds", join(place.dir, "x.sock")]);
     expect(unreached).toMatchObject({ code: 4, err: expect.stringMatching(/Cannot use etcd at .*etcd_endpoints/) });
     const gossip = place.file("gossip.toml", '[cluster]\nstate_backend = "gossip"\n');

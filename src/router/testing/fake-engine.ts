@@ -122,7 +122,12 @@ function whole(behaviour: Behaviour, res: ServerResponse): void {
   const choices = [{ index: 0, message, finish_reason: "stop" }];
   const usage = { ...USAGE, prompt_tokens_details: { cached_tokens: 16 } };
   const answer = Buffer.from(JSON.stringify({ id: "x", object: "chat.completion", choices, usage }));
-  res.writeHead(200, { "content-type": "application/json", "content-length": answer.length, "x-engine": "fake", ...OF_VLLM });
+  res.writeHead(200, {
+    "content-type": "application/json",
+    "content-length": answer.length,
+    "x-engine": "fake",
+    ...OF_VLLM,
+  });
   if (behaviour === "reset-midway") res.write(answer.subarray(0, 40), () => res.socket?.destroy());
   else res.end(answer);
 }
