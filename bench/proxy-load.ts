@@ -18,6 +18,7 @@ export interface LoadResult {
   readonly failed: number;
   readonly seconds: number;
   readonly p50Us: number;
+  readonly p99Us: number;
 }
 
 let serial = 0;
@@ -115,10 +116,12 @@ async function load(job: LoadJob): Promise<LoadResult> {
   for (const client of clients) client.end();
   times.sort((a, b) => a - b);
   const seconds = (performance.now() - startMs) / 1000;
-  return { answered: times.length, failed, seconds, p50Us: times[Math.floor(times.length / 2)] ?? Number.NaN };
+  const at = (share: number): number => times[Math.floor(share * times.length)] ?? Number.NaN;
+  return { answered: times.length, failed, seconds, p50Us: at(0.5), p99Us: at(0.99) };
 }
 
 if (process.send !== undefined) {
+  process.send("up");
   process.on("message", (job: LoadJob) => {
     void load(job).then((result) => process.send?.(result));
   });

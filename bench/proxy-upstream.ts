@@ -1,10 +1,11 @@
 import { createServer, type Socket } from "node:net";
 
-// A fake engine for bench/proxy.ts, on raw sockets so that it costs little: `node proxy-upstream.ts PORT`. A POST with
-// "stream":true gets 64 events 10 ms apart, any other POST a fixed answer of 0.8 KB, a GET what the router asks an engine.
+// A fake engine for bench/proxy.ts, on raw sockets so that it costs little: `node proxy-upstream.ts PORT [EVENTS] [STEP_MS]`. A chat
+// with "stream":true gets 64 events 10 ms apart, any other a fixed answer of 0.8 KB, a GET what routers ask an engine; other POSTs 404.
 
-const EVENTS = 64;
-const STEP_MS = 10;
+const EVENTS = Number(process.argv[3] ?? 64);
+const STEP_MS = Number(process.argv[4] ?? 10);
+const TICK_MS = 10;
 const HEAD_END = Buffer.from("\r\n\r\n");
 const LAST_CHUNK = "0\r\n\r\n";
 
@@ -36,21 +37,34 @@ const ANSWER = json({
 });
 const MODELS = json({ object: "list", data: [{ id: "m", object: "model", max_model_len: 32_768 }] });
 const EMPTY = json({});
+const NOT_FOUND = Buffer.from(
+  'HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 22\r\n\r\n{"detail":"Not Found"}',
+);
 
-const streams = new Set<{ readonly socket: Socket; next: number }>();
+interface Stream {
+  readonly socket: Socket;
+  next: number;
+}
+
+/** [ticks of one step] whose turn it is: each stream where it began, so that they are spread over the step. */
+const turns: Stream[][] = Array.from({ length: Math.max(1, Math.round(STEP_MS / TICK_MS)) }, () => []);
+let tick = 0;
 setInterval(() => {
-  for (const stream of streams) {
+  const at = ++tick % turns.length;
+  turns[at] = turns[at]!.filter((stream) => {
     stream.socket.write(events[stream.next++]!);
-    if (stream.next === EVENTS || stream.socket.destroyed) streams.delete(stream);
-  }
-}, STEP_MS);
+    return stream.next < EVENTS && !stream.socket.destroyed;
+  });
+}, TICK_MS);
 
 function answer(socket: Socket, head: string, body: Buffer): void {
   if (head.startsWith("GET ")) {
     socket.write(head.startsWith("GET /v1/models") ? MODELS : EMPTY);
+  } else if (!head.startsWith("POST /v1/chat/completions ")) {
+    socket.write(NOT_FOUND);
   } else if (body.subarray(-200).includes('"stream":true')) {
     socket.write(STREAM_HEAD);
-    streams.add({ socket, next: 0 });
+    turns[tick % turns.length]!.push({ socket, next: 0 });
   } else {
     socket.write(ANSWER);
   }
