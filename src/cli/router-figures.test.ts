@@ -101,4 +101,30 @@ describe("routerText()", () => {
     const json = routerJson(look.status, figuresBetween(undefined, look)) as { models: object[]; troubles: string[] };
     expect(json.models[0]).toMatchObject({ model: "m", requests: 30, queued: 2 });
   });
+
+  it("tells who is there, and what is lost of the cluster", () => {
+    const member = (kind: string) => ({ kind });
+    const cluster = {
+      source: "etcd http://e1:2379",
+      ok: false,
+      reason: "it does not answer",
+      members: [member("agent"), member("agent"), member("kvcached"), member("router")],
+      marks: { gpu1: "cordoned" },
+    };
+    const mirrors = [
+      { kvcached: "http://a:7071", state: "live", reason: "" },
+      { kvcached: "http://b:7071", state: "lost", reason: "no word" },
+    ];
+    const look = lookOf(0, JSON.stringify({ ...STATUS, cluster, sources: { mirrors } }), metrics(1, 0, 1, 0));
+    const text = routerText(look.status, figuresBetween(undefined, look));
+    expect(text).toContain(
+      "cluster by etcd http://e1:2379  2 agents  1 kvcacheds  1 routers  1/2 copies of indexes live  gpu1 cordoned",
+    );
+    expect(text).toContain(
+      "! etcd http://e1:2379 is lost (it does not answer): who is known stays known, nobody new is found",
+    );
+    expect(text).toContain("! kvcached http://b:7071 is lost (no word): what it told last counts");
+    const json = routerJson(look.status, figuresBetween(undefined, look)) as { cluster: object };
+    expect(json.cluster).toMatchObject({ ok: false, reason: "it does not answer" });
+  });
 });

@@ -20,6 +20,17 @@ export interface RouterStatus {
     readonly rateLimit?: { readonly store: string; readonly state: string; readonly onLoss?: string };
   };
   readonly tracing?: { readonly endpoint: string; readonly problem?: string };
+  readonly cluster?: {
+    readonly source: string;
+    readonly ok: boolean;
+    readonly reason?: string;
+    readonly members: readonly { readonly kind: string }[];
+    readonly marks: Readonly<Record<string, string>>;
+  };
+  /** Copies of kvcacheds elsewhere; absent where one is embedded. */
+  readonly sources?: {
+    readonly mirrors?: readonly { readonly kvcached: string; readonly state: string; readonly reason?: string }[];
+  };
   readonly models: readonly {
     readonly model: string;
     readonly workers: number;

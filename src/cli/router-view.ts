@@ -12,6 +12,8 @@ const ms = (value: number | undefined): string =>
 export function routerText(status: RouterStatus, figures: RouterFigures): string {
   const parts = [headline(status, figures), "", modelTable(status, figures)];
   if (status.workers.length > 0) parts.push("", workerTable(status, figures));
+  const cluster = clusterLine(status);
+  if (cluster !== undefined) parts.push("", cluster);
   const troubles = troublesOf(status);
   if (troubles.length > 0) parts.push("", ...troubles.map((text) => `! ${plain(text)}`));
   return parts.join("\n");
@@ -75,10 +77,30 @@ function workerTable(status: RouterStatus, figures: RouterFigures): string {
   return textTable([head, ...rows]);
 }
 
+/** Who is there besides; undefined: this router is alone. */
+function clusterLine({ cluster, sources }: RouterStatus): string | undefined {
+  if (cluster === undefined || (cluster.source === "memory" && cluster.members.length < 2)) return undefined;
+  const count = (kind: string): number => cluster.members.filter((member) => member.kind === kind).length;
+  const copies = sources?.mirrors ?? [];
+  const live = copies.filter(({ state }) => state === "live").length;
+  return [
+    `cluster by ${plain(cluster.source)}`,
+    ...["agent", "kvcached", "router"].map((kind) => `${count(kind)} ${kind}s`),
+    ...(copies.length === 0 ? [] : [`${live}/${copies.length} copies of indexes live`]),
+    ...Object.entries(cluster.marks).map(([node, mark]) => `${plain(node)} ${mark}`),
+  ].join("  ");
+}
+
 /** Whatever is worse than it could be, with what to do. */
-function troublesOf({ models, workers, access, tracing }: RouterStatus): string[] {
+function troublesOf({ models, workers, access, tracing, cluster, sources }: RouterStatus): string[] {
   const limits = access?.rateLimit;
   return [
+    ...(cluster?.ok === false
+      ? [`${cluster.source} is lost (${cluster.reason ?? ""}): who is known stays known, nobody new is found`]
+      : []),
+    ...(sources?.mirrors ?? []).flatMap(({ kvcached, state, reason }) =>
+      state === "lost" ? [`kvcached ${kvcached} is lost (${reason ?? ""}): what it told last counts`] : [],
+    ),
     ...models.flatMap((m) => (m.problem === undefined ? [] : [`${m.model}: ${m.problem}`])),
     ...models.flatMap((m) => (m.ready === 0 && m.workers > 0 ? [`${m.model}: no engine is ready`] : [])),
     ...workers.flatMap(({ id, role, unpaired }) => (unpaired === undefined ? [] : [`${id} (${role}): ${unpaired}`])),
@@ -99,6 +121,7 @@ export function routerJson(status: RouterStatus, figures: RouterFigures): object
     all: figures.all,
     models: status.models.map((m) => ({ ...m, ...figures.models.get(m.model) })),
     engines: status.workers.map((w) => ({ ...w, ...figures.workers.get(w.id) })),
+    ...(status.cluster === undefined ? {} : { cluster: status.cluster }),
     troubles: troublesOf(status),
   };
 }
