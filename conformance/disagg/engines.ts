@@ -9,6 +9,8 @@ export const ENV = {
   VLLM_NO_USAGE_STATS: "1",
   DO_NOT_TRACK: "1",
   HF_HUB_OFFLINE: "1",
+  // Else NIXL's progress threads take a core each.
+  PYTHONPATH: join(import.meta.dirname, "..", "python", "calm-nixl"),
 };
 
 /** An uncached prompt below so many tokens is computed where it is decoded: only the shortest of the requests. */
