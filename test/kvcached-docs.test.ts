@@ -56,7 +56,7 @@ describe.skipIf(!hasCurl())("docs/kvcached.md", () => {
       kind: "vllm",
       traits: {},
       url: "http://127.0.0.1:1",
-      models: ["m"],
+      models: ["sim"],
       role: "both",
       blockTokens: 4,
       kv: { type: "events", endpoint: "tcp://127.0.0.1:1", replay: "tcp://127.0.0.1:2", topic: "", dpRank: 0 },
@@ -70,7 +70,7 @@ describe.skipIf(!hasCurl())("docs/kvcached.md", () => {
     const blocks = { root: "", parent: undefined, names: BigUint64Array.of(1n, 2n, 3n), ends, blockTokens: 4 };
     kv.index.store(slot, { ...blocks, bytes: Buffer.from(TEXT), tier: "device" });
     await until(() =>
-      kv.decodePrompt("m", [65]).then(
+      kv.decodePrompt("sim", [65]).then(
         () => true,
         () => false,
       ),

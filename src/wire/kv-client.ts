@@ -136,7 +136,7 @@ function calls(client: Client<typeof PrefixIndex>, name: string) {
         ? "Name the CA that proves it with [security].ca_file"
         : there
           ? "Look at its log"
-          : "Start cgn-kvcached, or name its socket with [kv].uds";
+          : "Start cgn-kvcached, or name its socket with [kv].uds (what a router without one knows is on its dashboard)";
       const message = `Cannot ${what} at kvcached ${name}: ${said}. ${right}`;
       throw new CgnError("DEPENDENCY_UNREACHABLE", message, { address: name }, { cause });
     }
