@@ -20,12 +20,14 @@ describe("docs that are written by hand", () => {
   });
 
   it("docs/dependencies.md names every dependency, and no other", () => {
-    const pkg = JSON.parse(read("package.json")) as Record<"dependencies" | "devDependencies", Record<string, string>>;
+    type Sort = "dependencies" | "optionalDependencies" | "devDependencies";
+    const pkg = JSON.parse(read("package.json")) as Record<Sort, Record<string, string>>;
+    const installed = { ...pkg.dependencies, ...pkg.optionalDependencies };
     const [run = "", dev = ""] = read("docs/dependencies.md").split("Only for development:");
     const named = (text: string) => [...text.matchAll(/^\| `([^`]+)` \|/gm)].map(([, name]) => name).sort();
-    expect(named(run)).toEqual(Object.keys(pkg.dependencies).sort());
+    expect(named(run)).toEqual(Object.keys(installed).sort());
     expect(named(dev)).toEqual(Object.keys(pkg.devDependencies).sort());
-    for (const version of Object.values({ ...pkg.dependencies, ...pkg.devDependencies })) {
+    for (const version of Object.values({ ...installed, ...pkg.devDependencies })) {
       expect(version, "pinned").toMatch(/^\d/);
     }
   });

@@ -20,7 +20,7 @@ import { createSlotSource } from "./slot-source.ts";
 import type { ResumePoint, SourcePolicy, SourceState } from "./source-state.ts";
 import type { ModelText, Vocabularies } from "./vocabularies.ts";
 import type { WorkTurns } from "./work-turns.ts";
-import { ZmqSource } from "./zmq-source.ts";
+import { eventsProblem, ZmqSource } from "./zmq-source.ts";
 
 /** What following a worker needs from its surroundings. */
 export interface FollowDeps {
@@ -301,8 +301,9 @@ export class FollowedWorker {
     const { kv, kind } = this.info;
     if (kv.type !== "events") return;
     const { decodeEvents: decode, decodeEventsInSteps: steps } = findEngine(kind);
-    if (decode === undefined) {
-      this.#fail(`${kind} publishes no KV events that are understood. Remove its event endpoint`);
+    const problem = eventsProblem(kind, decode);
+    if (decode === undefined || problem !== undefined) {
+      this.#fail(problem ?? "");
       return;
     }
     const zmq = new ZmqSource({

@@ -1,6 +1,7 @@
-import { Dealer, type Message, Subscriber } from "zeromq";
+import type { Dealer, Message, Subscriber } from "zeromq";
 import type { Clock } from "../core/clock.ts";
 import type { KvEventBatch } from "../core/kv-event.ts";
+import { loadZeroMq, zeroMqProblem } from "../wire/load-zeromq.ts";
 import { batchPieces } from "./batch-pieces.ts";
 import { readLiveFrames, readReplyFrames, replayRequest } from "./event-frames.ts";
 import {
@@ -49,6 +50,12 @@ const STEPPED_BYTES = 128 * 1024;
 const HIGH_WATER_MARK = 100_000;
 const TICK_MS = 500;
 
+/** Why events of an engine kind cannot be followed; undefined: they can. */
+export function eventsProblem(kind: string, decode: unknown): string | undefined {
+  if (decode !== undefined) return zeroMqProblem();
+  return `${kind} publishes no KV events that are understood. Remove its event endpoint`;
+}
+
 /**
  * Follow one engine's KV events over ZMQ: a subscriber for live messages and, per replay, a dealer of its own (late replies
  * to an older request then cannot come). All decisions are `stepSource()`'s; this class only moves messages.
@@ -67,12 +74,13 @@ export class ZmqSource {
   #pushedTs: number | undefined;
   #working: Promise<void> | undefined;
 
+  /** @throws CgnError NOT_SUPPORTED without the ZeroMQ binding */
   constructor(options: ZmqSourceOptions) {
     this.#o = options;
     this.#turns = options.turns ?? new WorkTurns(options.clock);
     this.#state = initialSource(options.replay !== undefined, options.clock.now(), options.resume);
     this.#pushedTs = this.#state.lastTs;
-    this.#sub = new Subscriber({
+    this.#sub = new (loadZeroMq().Subscriber)({
       receiveHighWaterMark: HIGH_WATER_MARK,
       maxMessageSize: MAX_MESSAGE_BYTES,
       reconnectInterval: 100,
@@ -147,7 +155,7 @@ export class ZmqSource {
     this.#dealer?.close();
     const endpoint = this.#o.replay;
     if (endpoint === undefined || this.#closed) return;
-    const dealer = new Dealer({
+    const dealer = new (loadZeroMq().Dealer)({
       receiveHighWaterMark: HIGH_WATER_MARK,
       maxMessageSize: MAX_MESSAGE_BYTES,
       reconnectInterval: 100,

@@ -1,4 +1,5 @@
-import { Publisher, Router } from "zeromq";
+import type { Publisher, Router } from "zeromq";
+import { loadZeroMq } from "../../wire/load-zeromq.ts";
 
 /** Where events go, as an engine's `--kv-events-config` says it. */
 export interface KvEndpoints {
@@ -45,7 +46,7 @@ const EMPTY = Buffer.alloc(0);
  */
 export class KvPublisher {
   readonly faults: KvFaults = { drop: 0, reorder: false };
-  readonly #pub = new Publisher({ linger: 0, sendHighWaterMark: 100_000 });
+  readonly #pub: Publisher = new (loadZeroMq().Publisher)({ linger: 0, sendHighWaterMark: 100_000 });
   readonly #router: Router | undefined;
   readonly #topic: Buffer;
   readonly #endpoints: KvEndpoints;
@@ -60,7 +61,7 @@ export class KvPublisher {
     this.#endpoints = endpoints;
     this.#host = host;
     this.#topic = Buffer.from(endpoints.topic);
-    this.#router = endpoints.replay === undefined ? undefined : new Router({ linger: 0 });
+    this.#router = endpoints.replay === undefined ? undefined : new (loadZeroMq().Router)({ linger: 0 });
   }
 
   /** The sequence number of the next batch. */
