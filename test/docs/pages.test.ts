@@ -34,9 +34,7 @@ function wrongToml(page: string): string[] {
   return blocksOf(readPage(page))
     .filter(({ lang, marks }) => lang === "toml" && marks !== "other")
     .flatMap(({ text, line }) => {
-      const { value, problems } = parseToml(text, page);
-      if (problems.length > 0) return problems.map(({ problem }) => `${page}:${line}: ${problem}`);
-      validate(value);
+      validate(parseToml(text, `${page}:${line}`).value);
       return (validate.errors ?? []).map(
         (e) => `${page}:${line}: ${e.instancePath} ${e.message} ${JSON.stringify(e.params)}`,
       );
