@@ -14,6 +14,8 @@ export interface FollowedAgents {
   readonly directory: MergedDirectory;
   /** All agents, as those who load models. */
   readonly loader: ModelLoader;
+  /** Resolves when each agent that is listed now has told its engines, or could not be reached; after `ms` at the latest. */
+  settled(ms: number): Promise<void>;
   close(): void;
 }
 
@@ -23,18 +25,26 @@ export interface FollowAgentsOptions {
   readonly clock: Clock;
   readonly tls: WireTls;
   readonly first?: readonly WorkerDirectory[];
+  /** Engines of a host that answers nothing at all for so long count as down. By default as those of an agent that restarts. */
+  readonly hostLostMs?: number;
 }
 
 /** Follow every agent that there is, as they come and go. */
-export function followAgents({ memberships, clock, tls, first = [] }: FollowAgentsOptions): FollowedAgents {
+export function followAgents(options: FollowAgentsOptions): FollowedAgents {
+  const { memberships, clock, tls, first = [], hostLostMs } = options;
   const directory = mergeDirectories(first);
-  const open = ({ url }: { readonly url: string }): Followed & { readonly loader: ModelLoader } => {
+  const open = ({
+    url,
+  }: {
+    readonly url: string;
+  }): Followed & { readonly loader: ModelLoader; readonly first: Promise<void> } => {
     const address = wireAddress(url);
-    const agent = followAgent({ address, clock, tls });
+    const agent = followAgent({ address, clock, tls, ...(hostLostMs === undefined ? {} : { hostLostMs }) });
     const loader = remoteLoader(address, clock, tls);
     const leave = directory.add(agent);
     return {
       loader,
+      first: agent.first,
       isLive: () => agent.health().ok,
       close() {
         leave();
@@ -51,6 +61,13 @@ export function followAgents({ memberships, clock, tls, first = [] }: FollowAgen
       demand: (router, demand) => loaders().demand(router, demand),
       load: (name) => loaders().load(name),
       unload: (name) => loaders().unload(name),
+    },
+    async settled(ms) {
+      const firsts = followed.flatMap((each) => each.all()).map((each) => each.followed.first);
+      const end = Promise.withResolvers<void>();
+      const cancel = clock.after(ms, end.resolve);
+      await Promise.race([Promise.all(firsts), end.promise]);
+      cancel();
     },
     close() {
       for (const each of followed) each.close();

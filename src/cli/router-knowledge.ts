@@ -19,12 +19,15 @@ import { wireAddress } from "./wire-address.ts";
 
 /** How often a kvcached elsewhere is told again: it may have been restarted. */
 const REGISTER_MS = 5_000;
+const LOOK_MS = 20;
 
 /** What a router knows of prefixes: a kvcached in this process, or a copy of what others know. */
 export interface OpenKnowledge {
   readonly prefixes: PrefixKnowledge;
   /** How routers with the same kvcached hear of each other's bookings. */
   readonly bookings?: BookingExchange;
+  /** Resolves when the index of each kvcached that is known now was copied; after `ms` at the latest. */
+  settled(ms: number): Promise<void>;
   /** For `/v1/cgn/status`. */
   sources(): unknown;
   close(): void;
@@ -95,6 +98,7 @@ function embedded({ settings, clock, log, env, metrics, directory }: KnowledgeOp
   const leave = service.follow(directory);
   return {
     prefixes: service,
+    settled: async () => {},
     sources: () => service.sources(),
     close() {
       leave();
@@ -139,6 +143,11 @@ function mirrored(options: KnowledgeOptions): OpenKnowledge & { hasCopy(): boole
   return {
     prefixes: mirror,
     bookings,
+    async settled(ms) {
+      const end = clock.now() + ms;
+      const isCopied = (): boolean => mirror.status().every(({ state }) => state === "live");
+      while (!isCopied() && clock.now() < end) await new Promise<void>((resolve) => void clock.after(LOOK_MS, resolve));
+    },
     hasCopy: () => mirror.status().some(({ ageMs }) => ageMs !== undefined),
     sources: () => ({ mirrors: mirror.status(), sources: mirror.sources() }),
     close() {

@@ -26,6 +26,9 @@ import { createReloader } from "./reloading.ts";
 import { openKnowledge } from "./router-knowledge.ts";
 import { stopCode, stopped } from "./stop-code.ts";
 
+/** A start waits no longer for agents and kvcacheds that are listed: they may be gone. */
+const SETTLE_MS = 3_000;
+
 /** `cgn router`: the front door as a process of its own. */
 export const routerCommand: Command = {
   name: "router",
@@ -96,6 +99,8 @@ interface FleetParts {
   /** The agents, as those who load models; undefined: there are none. */
   readonly loader: ModelLoader | undefined;
   readonly first: Promise<void>;
+  /** Resolves when the agents were heard, after `ms` at the latest. */
+  settled(ms: number): Promise<void>;
   close(): void;
 }
 
@@ -124,7 +129,8 @@ function openFleet(
   const agents = namedMembers("agent", byFlags ? agentTexts : ownAgent);
   const adopted = createMemoryDirectory();
   const watch = watchEngines({ specs, engines: ENGINES, directory: adopted, clock, log });
-  const followed = followAgents({ memberships: [agents, membership], clock, tls, first: [adopted] });
+  const hostLostMs = settings.cluster.leaseTtlMs;
+  const followed = followAgents({ memberships: [agents, membership], clock, tls, first: [adopted], hostLostMs });
   const hasAgents = isShared(settings) || agents.list().length > 0;
   return {
     directory: followed.directory,
@@ -134,6 +140,7 @@ function openFleet(
     tls,
     scheme,
     first: watch.first,
+    settled: (ms) => followed.settled(ms),
     close() {
       tls.close();
       watch.close();
@@ -205,6 +212,8 @@ async function runUntilStopped(
     },
   });
   try {
+    // Who comes in place of another router must not answer before it knows what that one did.
+    await Promise.all([parts.settled(SETTLE_MS), knowledge.settled(SETTLE_MS)]);
     await router.start();
     await parts.first;
     const { address, adminAddress } = router;
