@@ -29,6 +29,9 @@ import { stopCode, stopped } from "./stop-code.ts";
 /** A start waits no longer for agents and kvcacheds that are listed: they may be gone. */
 const SETTLE_MS = 3_000;
 
+/** Of a lease: so that nobody is sent to a dead host when it is over, even where this process is slow to notice. */
+const HOST_LOST_SHARE = 0.75;
+
 /** `cgn router`: the front door as a process of its own. */
 export const routerCommand: Command = {
   name: "router",
@@ -129,7 +132,7 @@ function openFleet(
   const agents = namedMembers("agent", byFlags ? agentTexts : ownAgent);
   const adopted = createMemoryDirectory();
   const watch = watchEngines({ specs, engines: ENGINES, directory: adopted, clock, log });
-  const hostLostMs = settings.cluster.leaseTtlMs;
+  const hostLostMs = settings.cluster.leaseTtlMs * HOST_LOST_SHARE;
   const followed = followAgents({ memberships: [agents, membership], clock, tls, first: [adopted], hostLostMs });
   const hasAgents = isShared(settings) || agents.list().length > 0;
   return {
