@@ -2,6 +2,7 @@ import { CgnError } from "../core/errors.ts";
 import { fetchText } from "../http/fetch-text.ts";
 import type { AttemptRecord, ChosenRecord, DecisionRecord } from "../router/decisions.ts";
 import type { CliContext, Command } from "./command.ts";
+import { printCascade } from "./explain-cascade.ts";
 
 const DEFAULT_ADMIN = "http://127.0.0.1:9091";
 
@@ -49,6 +50,7 @@ export function printDecision(r: DecisionRecord, cli: Pick<CliContext, "out">): 
   );
   if (r.queuedMs !== undefined) cli.out(`waited ${(r.queuedMs / 1000).toFixed(1)} s in the queue for a place`);
   if (r.waitedMs !== undefined) cli.out(`waited ${(r.waitedMs / 1000).toFixed(1)} s for its model to be loaded`);
+  if (r.cascade !== undefined) printCascade(r.cascade, cli);
   for (const [i, attempt] of r.attempts.entries()) printAttempt(r, attempt, i, cli);
   printOutcome(r, cli);
 }

@@ -18,17 +18,22 @@ describe("loadConfig() with files of the original system", () => {
   it("loadConfig() loads a router's file unchanged, and says what it does not do", () => {
     expect(warned("router.toml")).toEqual([
       "router.listen_grpc",
-      "router.cascade.enabled",
-      "router.federation.enabled",
-      "router.federation.peers",
       "metrics.scrape_targets",
       "metrics.redfish_url",
       "metrics.ipmi_fallback",
       'models."Qwen/Qwen3-8B".prefill_replicas',
       'models."Qwen/Qwen3-8B".decode_replicas',
-      'models."Qwen/Qwen3-8B".cascade',
     ]);
     const { settings } = load("router.toml");
+    expect(settings.router.cascades).toEqual({
+      "Qwen/Qwen3-8B": {
+        name: "Qwen/Qwen3-8B",
+        models: ["Qwen/Qwen3-32B"],
+        thresholds: [-1.5],
+        tokens: 32,
+        unjudged: "next",
+      },
+    });
     expect(settings.engines).toEqual([]);
     expect(settings.cluster).toMatchObject({
       stateBackend: "etcd",

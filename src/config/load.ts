@@ -3,6 +3,7 @@ import { isAbsolute, join } from "node:path";
 import { CgnError, type Problem } from "../core/errors.ts";
 import type { Engine } from "../engines/engine.ts";
 import { ENGINES } from "../engines/registry.ts";
+import { checkCascades } from "./check-cascades.ts";
 import { configSchema } from "./config-schema.ts";
 import { addEnvironmentLayer } from "./environment.ts";
 import { checkSharedGpus } from "./gpu-sets.ts";
@@ -113,6 +114,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
     metrics: metricsSettings(sections.metrics),
     tracing: tracingSettings(sections.tracing, options.env["OTEL_EXPORTER_OTLP_ENDPOINT"]),
   };
+  checkCascades(ctx, models, swapped.engines, parts.router);
   warnUnsupported(
     ctx,
     engines.map((engine) => engine.kvOffload),

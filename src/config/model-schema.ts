@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { modelAnswerKeys } from "./answer-schema.ts";
-import { about, optionalText, textList } from "./schema-fields.ts";
+import { modelCascadeKeys } from "./cascade-schema.ts";
+import { about, optionalText } from "./schema-fields.ts";
 
 const replicas = (role: string) =>
   about(z.int().min(0).optional(), `How many ${role} engines the original's scheduler started`, {
@@ -31,7 +32,7 @@ export const modelSchema = z.strictObject({
   ...modelAnswerKeys,
   prefill_replicas: replicas("prefill"),
   decode_replicas: replicas("decode"),
-  cascade: about(textList().prefault([]), "Models to ask after this one (chain)", { unsupported: true }),
+  ...modelCascadeKeys,
   extra_args: about(
     z.array(z.string()).default([]),
     "Words added to the engine's command after its section's `extra_args`; what is written here wins over what is rendered",

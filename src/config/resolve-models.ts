@@ -1,4 +1,5 @@
 import { modelAnswers } from "./answer-schema.ts";
+import { thresholdsOf } from "./cascade-schema.ts";
 import { isTable } from "./layers.ts";
 import { type LoadContext, parsePart, report } from "./load-context.ts";
 import { modelSchema } from "./model-schema.ts";
@@ -28,6 +29,7 @@ function resolveModel(ctx: LoadContext, name: string, written: unknown): ModelSe
     tp: model.tp,
     extraArgs: model.extra_args,
     cascade: model.cascade,
+    cascadeThresholds: thresholdsOf(model.cascade_threshold),
     ...(answers === undefined ? {} : { answers }),
     ...(model.path === undefined ? {} : { path: model.path }),
     ...(model.hf_repo === undefined ? {} : { hfRepo: model.hf_repo }),
@@ -42,5 +44,5 @@ function resolveModel(ctx: LoadContext, name: string, written: unknown): ModelSe
 
 /** A model that only a name is known of. */
 export function modelByName(name: string): ModelSettings {
-  return { name, tp: 1, extraArgs: [], cascade: [] };
+  return { name, tp: 1, extraArgs: [], cascade: [], cascadeThresholds: [] };
 }

@@ -1,5 +1,6 @@
 import { GIB } from "../core/units.ts";
 import { answerSettings } from "./answer-schema.ts";
+import { cascadeChains } from "./cascade-schema.ts";
 import { SECTIONS, type Section, type SectionName } from "./config-schema.ts";
 import { defaultPath } from "./folders.ts";
 import { isWritten, type LoadContext, parsePart, report } from "./load-context.ts";
@@ -96,6 +97,7 @@ export function routerSettings(
     ...(router.cors.origins.length === 0
       ? {}
       : { cors: { origins: router.cors.origins, headers: router.cors.headers, maxAgeMs: router.cors.max_age } }),
+    cascades: cascadeChains(router.cascade, models),
     disagg: {
       splits: router.disagg.enabled !== false,
       colocateBelowTokens: router.disagg.colocate_below_tokens,

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { POLICY_NAMES } from "../routing/policies.ts";
 import { answerKeys } from "./answer-schema.ts";
+import { cascadeSection } from "./cascade-schema.ts";
 import { about, duration, flag, listen, optionalDuration, optionalText, textList } from "./schema-fields.ts";
 
 const weight = (meaning: string, fallback: number) =>
@@ -107,20 +108,6 @@ const disagg = z
   })
   .prefault({});
 
-const cascade = z
-  .strictObject({
-    enabled: flag("Try a small model first (original)", false, { unsupported: true }),
-    confidence_threshold: about(
-      z.number().default(-1.5),
-      "Mean token log probability below which the next model is asked",
-      {
-        unit: "log probability",
-        unsupported: true,
-      },
-    ),
-  })
-  .prefault({});
-
 const federation = z
   .strictObject({
     enabled: flag("Hand requests to other clusters (original)", false, { unsupported: true }),
@@ -177,7 +164,10 @@ export const routerSchema = z.strictObject({
   rate_limit: about(rateLimit, "Request rates"),
   cors: about(cors, "Calls from web pages"),
   disagg: about(disagg, "Prefill and decode on different workers"),
-  cascade: about(cascade, "Model cascade of the original", { unsupported: true }),
+  cascade: about(
+    cascadeSection,
+    "Small models first: a larger one is asked when they are not sure ([cascade.md](cascade.md))",
+  ),
   federation: about(federation, "Federation of the original", { unsupported: true }),
   autoscaler: about(autoscaler, "Autoscaler of the original", { unsupported: true }),
 });

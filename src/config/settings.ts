@@ -58,6 +58,19 @@ export interface ClusterSettings {
   readonly staticFile?: string;
 }
 
+/** Models that are asked one after the other for requests under one name, the smallest first. */
+export interface CascadeChain {
+  readonly name: string;
+  /** After the model of that name, where some engine serves it. */
+  readonly models: readonly string[];
+  /** As `ModelSettings.cascadeThresholds`, never empty. */
+  readonly thresholds: readonly number[];
+  /** So many first tokens are judged; 0: all. */
+  readonly tokens: number;
+  /** What becomes of an answer without log probabilities: `next` asks the next model, `keep` gives it to the client. */
+  readonly unjudged: "next" | "keep";
+}
+
 export interface RouterSettings {
   readonly listenHttp: HostPort;
   readonly listenGrpc: HostPort;
@@ -101,6 +114,8 @@ export interface RouterSettings {
   };
   /** Web pages that may call; undefined: none. */
   readonly cors?: CorsSettings;
+  /** Names that stand for several models, by name. Empty while `[router.cascade]` is off. */
+  readonly cascades: Readonly<Record<string, CascadeChain>>;
   readonly disagg: {
     /** False only where `enabled = false` is written. */
     readonly splits: boolean;
@@ -201,7 +216,10 @@ export interface MetricsSettings {
 }
 
 export interface ModelSettings extends ModelSpec {
+  /** Models that are asked after it; empty: it is asked alone. */
   readonly cascade: readonly string[];
+  /** For its chain, from the end: the last is that of the last model but one. Of one alone for all. Empty: the router's. */
+  readonly cascadeThresholds: readonly number[];
   readonly maxPromptTokens?: number;
   /** Rules for its answers that differ from the router's. */
   readonly answers?: ModelAnswers;

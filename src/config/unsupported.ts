@@ -7,24 +7,6 @@ import { at } from "./problems.ts";
 
 const RULES: readonly Unsupported[] = [
   {
-    path: ["router", "cascade", "enabled"],
-    asks: isOn,
-    problem: "this version of cgn asks one model a request and has no cascade; the key does nothing",
-    remedy: "Let clients choose the model, and remove the section",
-  },
-  {
-    path: ["router", "federation", "enabled"],
-    asks: isOn,
-    problem: "this version of cgn has no federation between clusters; the key does nothing",
-    remedy: 'Adopt the other cluster\'s router as an engine: [[engines]] with kind = "openai_compat" and its url',
-  },
-  {
-    path: ["router", "federation", "peers"],
-    asks: isGiven,
-    problem: "this version of cgn has no federation between clusters; the key does nothing",
-    remedy: 'Adopt each peer as an engine: [[engines]] with kind = "openai_compat" and its url',
-  },
-  {
     path: ["router", "autoscaler", "enabled"],
     asks: isOn,
     problem: "cgn does not start or stop hosts; the key does nothing",
@@ -63,12 +45,6 @@ const RULES: readonly Unsupported[] = [
 ];
 
 const PER_MODEL: readonly Unsupported[] = [
-  {
-    path: ["cascade"],
-    asks: isGiven,
-    problem: "this version of cgn asks one model a request and has no cascade; the key does nothing",
-    remedy: "Let clients choose the model, and remove the key",
-  },
   ...(["prefill", "decode"] as const).map((role) => ({
     path: [`${role}_replicas`],
     asks: (value: unknown) => typeof value === "number" && value > 0,

@@ -25,6 +25,8 @@ export interface WorkerTraits {
   readonly textPartsJoin?: string;
   /** Events of its `/v1/responses` leave out their number and the place of their item in the output. */
   readonly sparseResponseEvents?: boolean;
+  /** Tells no log probabilities of what it generates, although its kind of engine can. */
+  readonly lacksLogprobs?: boolean;
   /** In role `prefill` or `decode` it still answers whole requests, computing all of it itself. */
   readonly servesWhole?: boolean;
   /** With several data-parallel ranks: the request header that names the rank to compute on. In lower case. */

@@ -10,6 +10,7 @@ import type { KvSource, TokenizerSource, WorkerTraits } from "../core/worker.ts"
 import type { Disaggregation } from "./disaggregation.ts";
 import type { EngineVersions } from "./engine-versions.ts";
 import type { ServedModel } from "./probe-text.ts";
+import type { TokenLogprobs } from "./token-logprobs.ts";
 import type { EngineVariant } from "./variant.ts";
 
 /** A `[models."NAME"]` table, resolved. */
@@ -256,6 +257,8 @@ export interface Engine<Options = unknown> {
    * cannot. What it then answers is only what it adds.
    */
   readonly continuesChat?: Readonly<Record<string, string>>;
+  /** How it tells the log probabilities of what it generates; undefined: it does not. */
+  readonly tokenLogprobs?: TokenLogprobs;
   /** What it makes of a chat's messages. Default `PLAIN_DIALECT`. */
   readonly chat?: ChatDialect;
   /** The container image that its project publishes of a version. */

@@ -1,5 +1,5 @@
-import type { ServerResponse } from "node:http";
 import { type CgnError, CODES, type Code } from "../core/errors.ts";
+import type { ClientResponse } from "./client-response.ts";
 
 /** OpenAI's error shape, with who spoke: an engine's own errors pass unchanged and have no `src`. */
 export interface ErrorBody {
@@ -48,7 +48,7 @@ function retryAfter(error: CgnError): string | undefined {
  * @param body in another form than OpenAI's
  */
 export function sendError(
-  res: ServerResponse,
+  res: ClientResponse,
   error: CgnError,
   headers: Readonly<Record<string, string>> = {},
   body: object = errorBody(error),
@@ -63,7 +63,7 @@ export function sendError(
 
 /** Answer with JSON in one write. */
 export function sendJson(
-  res: ServerResponse,
+  res: ClientResponse,
   status: number,
   body: unknown,
   headers: Readonly<Record<string, string>> = {},

@@ -3,8 +3,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { ANONYMOUS, type Subject } from "../access/subject.ts";
 import { FREE_TICKET, type Ticket } from "../access/ticket.ts";
 import type { WorkerId } from "../core/ids.ts";
+import type { ClientResponse } from "../http/client-response.ts";
 import { type RequestTarget, readTarget } from "../http/request-target.ts";
 import type { RequestTrace } from "../telemetry/tracer.ts";
+import type { CascadeStep } from "./cascade-step.ts";
 import { type ApiShape, isKnownPath, shapeOf } from "./endpoints.ts";
 
 /** One request of a client, from its first byte to the end of its answer. */
@@ -12,7 +14,8 @@ export interface Exchange {
   /** `x-request-id`: the client's, else made here. */
   readonly id: string;
   readonly req: IncomingMessage;
-  readonly res: ServerResponse;
+  /** Where its answer goes: the client, or what holds it back while a cascade judges it. */
+  res: ClientResponse;
   readonly method: string;
   /** Decoded, in one spelling, without the query; as it came where it cannot be read. */
   readonly path: string;
@@ -37,6 +40,8 @@ export interface Exchange {
   queuedMs: number;
   /** Its answer has begun as an event stream, with nothing but comments: errors are events from here on. */
   opened: boolean;
+  /** The step of a cascade that runs; undefined: its model is asked alone. */
+  cascade: CascadeStep | undefined;
   /** Called when it does; whoever holds the request sets what must be cut. */
   onLeft: (() => void) | undefined;
   /**
@@ -79,6 +84,7 @@ export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number)
     waitedMs: 0,
     queuedMs: 0,
     opened: false,
+    cascade: undefined,
     onLeft: undefined,
     relay: undefined,
   };

@@ -1,5 +1,5 @@
 import type { Access } from "../access/access.ts";
-import type { AnswerSettings } from "../config/settings.ts";
+import type { AnswerSettings, CascadeChain } from "../config/settings.ts";
 import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { Log } from "../core/log.ts";
@@ -43,6 +43,8 @@ export interface RouterCore {
   readonly engineKey: ((worker: WorkerId) => string | undefined) | undefined;
   /** Longest prompt by model, where one is written. */
   readonly maxPromptTokens: ReadonlyMap<string, number>;
+  /** Names that stand for several models, asked one after the other. */
+  readonly cascades: Readonly<Record<string, CascadeChain>>;
   readonly fleet: Fleet;
   readonly knowledge: PrefixKnowledge;
   readonly renderers: RendererSource;

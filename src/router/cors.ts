@@ -32,6 +32,7 @@ const EXPOSED = [
   "x-cgn-cache-hit",
   "x-cgn-predicted-cached-tokens",
   "x-cgn-prompt-tokens",
+  "x-cgn-cascade-step",
   "retry-after",
   "x-ratelimit-limit-requests",
   "x-ratelimit-remaining-requests",

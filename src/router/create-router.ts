@@ -58,7 +58,7 @@ export interface RouterOptions {
     | "requestLog"
     | "cors"
   > &
-    Partial<Pick<RouterSettings, "answers" | "modelAnswers" | "disagg">>;
+    Partial<Pick<RouterSettings, "answers" | "modelAnswers" | "disagg" | "cascades">>;
   /** Who may do what; without it everybody may ask, and nobody is limited. The caller closes it. */
   readonly access?: Access;
   /** The key that an engine asks for: sent for callers whose own key was checked. */
@@ -284,6 +284,7 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
     tracer: options.tracer,
     engineKey: options.engineKey,
     maxPromptTokens: options.maxPromptTokens ?? new Map(),
+    cascades: settings.cascades ?? {},
     fleet,
     knowledge: options.knowledge,
     renderers: options.renderers,

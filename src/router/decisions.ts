@@ -34,6 +34,28 @@ export interface AttemptRecord extends ChosenRecord {
   failed?: string;
 }
 
+/** One model's turn in a cascade. */
+export interface CascadeRecord {
+  /** The name that the client asked for. */
+  readonly chain: string;
+  readonly model: string;
+  /** Its place among the models, from 1, and how many there are. */
+  readonly step: number;
+  readonly steps: number;
+  /** The least mean log probability with which its answer is kept; absent for the last. */
+  readonly threshold?: number;
+  /** What was seen: mean log probability, and tokens that counted. */
+  mean?: number;
+  tokens?: number;
+  /** `last`: it is not judged. Absent while it runs. */
+  result?: "kept" | "escalated" | "failed" | "skipped" | "last";
+  why?: string;
+  /** Of an earlier step that was asked: how it was decided, and what came of it. */
+  readonly decision?: Omit<DecisionRecord, "cascade">;
+  /** The steps before, in their order. */
+  readonly earlier?: readonly CascadeRecord[];
+}
+
 /** What was decided for a request, why, and what came of it. `GET /v1/cgn/decisions/ID`. */
 export interface DecisionRecord {
   readonly id: string;
@@ -46,6 +68,8 @@ export interface DecisionRecord {
   readonly subject?: string;
   /** Trace that the request belongs to. */
   readonly traceId?: string;
+  /** It was one step of a cascade. */
+  cascade?: CascadeRecord;
   policy: string;
   promptBytes?: number;
   promptTokens?: number;

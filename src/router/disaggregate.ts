@@ -78,7 +78,8 @@ function answerHeld(core: RouterCore, { exchange, record }: Routed, { worker }: 
   const { res } = exchange;
   const totalMs = core.clock.now() - exchange.startedMs;
   record.outcome = { result: "client_error", status: held.status, totalMs };
-  core.metrics.ended(record.model, "client_error", exchange.subject, { totalMs, firstMs: totalMs });
+  if (exchange.cascade?.counts !== false)
+    core.metrics.ended(record.model, "client_error", exchange.subject, { totalMs, firstMs: totalMs });
   if (exchange.opened) {
     answerInStream(exchange, held.status, held.body);
     return;

@@ -26,6 +26,8 @@ export interface ForwardPlan {
 export interface LegEdits {
   /** Members that say how KV is handed over. They win over all else. */
   readonly edits?: BodyEdits;
+  /** Ask for a stream although the client wants a whole answer, or never; undefined: as the engine's traits say. */
+  readonly fold?: boolean;
   /** Its answer is not for the client: nothing must be undone on the way back. */
   readonly quiet?: boolean;
 }
@@ -42,17 +44,20 @@ export function forwardPlan(
   request: ReadRequest,
   worker: WorkerInfo,
   fresh: boolean,
-  { edits: own = {}, quiet = false }: LegEdits = {},
+  { edits: own = {}, quiet = false, fold: wish }: LegEdits = {},
 ): ForwardPlan {
   const { json } = request;
   const prompted = !quiet && (request.kind === "chat" || request.kind === "completion");
   // Of a body that was not built it is not known what the answer must look like.
   const fold =
-    prompted && worker.traits.foldNonStreaming === true && request.unmatched === undefined && canFold(json ?? {});
+    prompted &&
+    (wish ?? worker.traits.foldNonStreaming === true) &&
+    request.unmatched === undefined &&
+    canFold(json ?? {});
   const dropUsage = prompted && request.stream && worker.traits.usageOnlyWhenAsked === true && !asksUsage(json);
   const edits: Record<string, string | undefined> = {};
   const upstreamModel = upstreamName(worker, request.model);
-  if (upstreamModel !== request.model) edits["model"] = JSON.stringify(upstreamModel);
+  if (upstreamModel !== (request.bodyModel ?? request.model)) edits["model"] = JSON.stringify(upstreamModel);
   if (worker.traits.stripKvTransferParams === true) stripTransferParams(exchange, request, edits);
   else if (worker.handOver !== undefined) stripOwnMembers(worker, json, edits);
   if (fold) edits["stream"] = "true";

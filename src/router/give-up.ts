@@ -21,7 +21,8 @@ export function giveUp(
   const totalMs = core.clock.now() - exchange.startedMs;
   const status = held?.status ?? (failure.kind === "timeout" ? 504 : 502);
   record.outcome = { result: "upstream_error", status, error: error.message, totalMs };
-  core.metrics.ended(record.model, "upstream_error", exchange.subject, { totalMs, firstMs: totalMs });
+  if (exchange.cascade?.counts !== false)
+    core.metrics.ended(record.model, "upstream_error", exchange.subject, { totalMs, firstMs: totalMs });
   if (held === undefined) {
     answerError(exchange, error, { "x-request-id": exchange.id, "x-cgn-node": choice.worker.node });
   } else if (exchange.opened) {

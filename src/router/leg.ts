@@ -120,7 +120,10 @@ function planOrRelease(
   try {
     const way = core.abilities.way(worker, exchange.path);
     const leg = way === undefined ? request : legs.by(way);
-    return { plan: forwardPlan(exchange, subject, leg, worker, fresh, edits === undefined ? {} : { edits }), leg };
+    const ask = exchange.cascade?.ask(worker, leg);
+    const all = ask === undefined ? edits : { ...edits, ...ask.edits };
+    const how = { ...(all === undefined ? {} : { edits: all }), ...(ask?.fold === undefined ? {} : { fold: ask.fold }) };
+    return { plan: forwardPlan(exchange, subject, leg, worker, fresh, how), leg };
   } catch (e) {
     booking.release();
     throw e;

@@ -2,6 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { CgnError } from "../core/errors.ts";
 import { rootKey } from "../core/prefix-knowledge.ts";
 import { isObject } from "./answer.ts";
+import type { AwayRequest } from "./away.ts";
 import type { Endpoint, EndpointKind } from "./endpoints.ts";
 import type { LegConversion } from "./leg-requests.ts";
 import { type Member, NotAnObject } from "./member-scanner.ts";
@@ -14,6 +15,8 @@ export interface ReadRequest {
   /** Undefined only where the endpoint may go without one. */
   readonly model: string | undefined;
   readonly body: Buffer;
+  /** The model that the body names, where it is asked of another one. */
+  readonly bodyModel?: string;
   readonly json: Readonly<Record<string, unknown>> | undefined;
   /** The client asked for a stream. */
   readonly stream: boolean;
@@ -31,6 +34,8 @@ export interface ReadRequest {
   readonly formModel?: { readonly start: number; readonly end: number };
   /** Why a large body was not built: `json` has only what the router must know, and the prompt is not matched. */
   readonly unmatched?: string;
+  /** Its body is with another thread: `body` is empty here, and of `json` there is only what names an adapter. */
+  readonly away?: AwayRequest;
 }
 
 const NEEDS_JSON: ReadonlySet<EndpointKind> = new Set(["chat", "completion", "messages", "responses", "embedding"]);

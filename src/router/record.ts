@@ -25,6 +25,7 @@ export function newRecord(core: RouterCore, exchange: Exchange, request: ReadReq
   if (unmatched !== undefined) record.unmatched = unmatched;
   if (exchange.waitedMs !== 0) record.waitedMs = exchange.waitedMs;
   if (exchange.queuedMs !== 0) record.queuedMs = exchange.queuedMs;
+  exchange.cascade?.begin(record);
   core.decisions.add(record);
   return record;
 }

@@ -82,7 +82,8 @@ export class Relay implements UpstreamHandler, Leg {
       this.#path = request.path.split("?", 1)[0]!;
       this.#plan.exchange.relay = this;
       if (this.#plan.exchange.left) return this.#finish({ type: "left" });
-      this.#call = upstreams.send(origin, { ...request, headersTimeoutMs: 0, idleTimeoutMs: 0 }, this);
+      const handler = this.#plan.exchange.cascade?.tap(this) ?? this;
+      this.#call = upstreams.send(origin, { ...request, headersTimeoutMs: 0, idleTimeoutMs: 0 }, handler);
       const { clock, limits, streams } = this.#plan;
       const { firstTokenMs, answerMs, stallMs } = limits;
       const first = streams

@@ -107,6 +107,12 @@ export class RouterMetrics {
     this.#history?.paced(itlMs);
   }
 
+  /** One step of a cascade. @param mean log probability of the tokens that were judged */
+  cascaded(chain: string, model: string, result: string, mean?: number): void {
+    this.#metrics.counter("cgn_router_cascade_steps_total", chain, model, result).inc();
+    if (mean !== undefined) this.#metrics.histogram("cgn_router_cascade_doubt", chain, model).observe(-mean);
+  }
+
   decided(ms: number): void {
     this.#decision.observe(ms / 1000);
   }
@@ -133,7 +139,7 @@ export class RouterMetrics {
     if (at === "open") this.#metrics.counter("cgn_router_breaker_opened_total", worker).inc();
   }
 
-  legEnded(worker: WorkerId, outcome: Outcome | "retried"): void {
+  legEnded(worker: WorkerId, outcome: Outcome | "retried" | "escalated"): void {
     this.#metrics.counter("cgn_router_worker_requests_total", worker, outcome).inc();
   }
 

@@ -5,6 +5,7 @@ import type { WorkerInfo } from "../core/worker.ts";
 import { discardBody, readBody } from "../http/body.ts";
 import type { Exchange } from "./accept.ts";
 import type { Choice, Question } from "./choose.ts";
+import { findChain, serveCascade } from "./cascade.ts";
 import { chooseWay } from "./choose-way.ts";
 import { continueStream, openContinuation } from "./continue-stream.ts";
 import type { RouterCore } from "./core.ts";
@@ -49,7 +50,7 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     exchange.subject = subject;
     if (subject.authenticated) exchange.engineKey = core.engineKey;
     requireScope(subject, "inference", exchange.path);
-    if (endpoint.kind === "models") return answerModels(core.fleet, exchange);
+    if (endpoint.kind === "models") return answerModels(core.fleet, core.cascades, exchange);
     if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left while its key was checked", {});
     // Also where nobody waits: a deadline that is not understood is not kept.
     ownDeadline(exchange);
@@ -64,6 +65,12 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     requireModel(subject, wanted);
     const pendingTicket = core.access.admit(subject);
     exchange.ticket = pendingTicket instanceof Promise ? await pendingTicket : pendingTicket;
+    const chain = findChain(core, wanted);
+    if (chain !== undefined) {
+      model = chain.name;
+      await serveCascade(core, exchange, request, chain, (step) => serveStep(core, exchange, subject, step));
+      return;
+    }
     // Only names that exist become labels of metrics.
     model = core.fleet.group(wanted)?.model ?? "";
     const pendingGroup = core.waits.ready(wanted, exchange, request.stream);
@@ -94,6 +101,21 @@ function rootOf({ root, json, model = "" }: ReadRequest, { workers }: ModelGroup
   const reads =
     typeof named === "string" && named !== "" && workers.some(({ traits }) => traits.adapterJoin !== undefined);
   return reads ? adapterRoot(root, named) : root;
+}
+
+/** A request for one model of a cascade. */
+async function serveStep(core: RouterCore, exchange: Exchange, subject: Subject, request: ReadRequest): Promise<void> {
+  const { model = "" } = request;
+  const group = await core.waits.ready(model, exchange, request.stream);
+  const pending = core.admissions.admit(model, () => core.fleet.group(model)?.ready.length ?? 0, exchange);
+  const admission = pending instanceof Promise ? await queued(core, exchange, pending) : pending;
+  core.metrics.admitted(model, 1);
+  try {
+    await route(core, exchange, subject, { ...request, root: rootOf(request, group) });
+  } finally {
+    admission.release();
+    core.metrics.admitted(model, -1);
+  }
 }
 
 /** Wait for a place, and note how long. */

@@ -56,6 +56,8 @@ export function settle(
   run: LegRun,
 ): void {
   const { choice, facts, end, firstMs, sentMs } = run;
+  // A cascade went on to the next model: this is no answer to the client, but its tokens were used.
+  const escalated = exchange.cascade?.escalated(run) === true;
   const answered = end.type === "complete" && end.status < 400 && facts.error === undefined;
   if (answered && run.continued === undefined) learn(s, request, prompt, run);
   let verdict: PredictionVerdict | undefined;
@@ -69,7 +71,7 @@ export function settle(
     s.knowledge.unsent?.(choice.worker.id, query);
   }
   const nowMs = s.clock.now();
-  const result = outcomeOf(end, facts);
+  const result = escalated ? "escalated" : outcomeOf(end, facts);
   const outcome: Writable<NonNullable<DecisionRecord["outcome"]>> = {
     result,
     totalMs: round(nowMs - exchange.startedMs),
@@ -83,14 +85,20 @@ export function settle(
   if (facts.cachedTokens !== undefined) outcome.cachedTokens = facts.cachedTokens;
   record.outcome = outcome;
   s.metrics.legEnded(choice.worker.id, result);
-  s.metrics.ended(record.model, result, exchange.subject, {
-    totalMs: nowMs - exchange.startedMs,
-    firstMs: (firstMs ?? nowMs) - exchange.startedMs,
-  });
+  if (result !== "escalated" && exchange.cascade?.counts !== false)
+    s.metrics.ended(record.model, result, exchange.subject, {
+      totalMs: nowMs - exchange.startedMs,
+      firstMs: (exchange.cascade?.releasedMs ?? firstMs ?? nowMs) - exchange.startedMs,
+    });
   const tokens = facts.completionTokens ?? 0;
   if (answered && firstMs !== undefined && tokens > 1) s.metrics.paced((nowMs - firstMs) / (tokens - 1));
-  if (answered)
-    s.metrics.tokens(record.model, choice.worker.id, facts, comparable(run) ? choice.predictedTokens : undefined);
+  if (answered || escalated)
+    s.metrics.tokens(
+      record.model,
+      choice.worker.id,
+      facts,
+      answered && comparable(run) ? choice.predictedTokens : undefined,
+    );
 }
 
 /** The engine's own cached tokens say whether the prediction was right; a decode leg's figure is the prefill's. */

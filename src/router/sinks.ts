@@ -1,4 +1,4 @@
-import type { ServerResponse } from "node:http";
+import type { ClientResponse } from "../http/client-response.ts";
 import type { ResponseHeaders } from "../http/headers.ts";
 import { SseSplitter } from "../http/sse.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
@@ -36,7 +36,7 @@ export interface Sink {
 
 /** What all sinks of one leg share. */
 export interface SinkContext {
-  readonly res: ServerResponse;
+  readonly res: ClientResponse;
   /** The client's stream has begun, with nothing but comments: another worker may still answer. */
   readonly opened: boolean;
   readonly status: number;
@@ -322,7 +322,7 @@ function readWhole(body: Buffer, facts: AnswerFacts): void {
   }
 }
 
-function failWhole(res: ServerResponse, failure: UpstreamFailure): LegEnd {
+function failWhole(res: ClientResponse, failure: UpstreamFailure): LegEnd {
   if (!res.headersSent) return { type: "retry", failure };
   // Part of a body with a promised length: only a cut connection tells the client that it is not whole.
   res.destroy();

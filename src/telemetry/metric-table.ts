@@ -119,6 +119,17 @@ export const METRICS = {
     labels: ["model", "result"],
     help: "Streams whose engine died after the first token and that went on at another one, by result (ok, failed, left)",
   },
+  cgn_router_cascade_steps_total: {
+    type: "counter",
+    labels: ["chain", "model", "result"],
+    help: "Models that cascades asked, by result (kept: sure of its answer, escalated: not, failed, skipped: it could not be judged, last: not judged)",
+  },
+  cgn_router_cascade_doubt: {
+    type: "histogram",
+    labels: ["chain", "model"],
+    help: "Minus the mean log probability of the tokens by which a cascade judged an answer",
+    buckets: [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10],
+  },
   cgn_router_retries_total: {
     type: "counter",
     labels: ["model", "reason"],

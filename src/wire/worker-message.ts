@@ -45,6 +45,7 @@ const FLAGS = Object.keys({
   closesConnections: 0,
   tokenizesChats: 0,
   sparseResponseEvents: 0,
+  lacksLogprobs: 0,
   servesWhole: 0,
 } satisfies Required<Record<Flag, 0>>) as Flag[];
 

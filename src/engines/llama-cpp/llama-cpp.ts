@@ -2,6 +2,7 @@ import { allPathsBut } from "../../core/api-paths.ts";
 import type { KvSource, WorkerTraits } from "../../core/worker.ts";
 import { type Announcement, type Engine, type EngineSlot, tokenizerSource } from "../engine.ts";
 import { noneOnlyCell } from "../none-only.ts";
+import type { TokenLogprobs } from "../token-logprobs.ts";
 import { llamaChat } from "./llama-cpp-chat.ts";
 import {
   contextTokens,
@@ -51,8 +52,22 @@ const SERVER_TRAITS: WorkerTraits = {
 /** llama_cpp.server tells no cached tokens, and no usage at all in a stream: folding would lose it. */
 const PYTHON_TRAITS: WorkerTraits = {
   ignoresModelName: true,
+  // Only with `--logits_all true`; else it answers 500 (llama_cpp/llama.py, `_create_completion()`, 0.3.36).
+  lacksLogprobs: true,
   // Routes of llama_cpp/server/app.py, 0.3.36.
   lacks: allPathsBut(["/v1/chat/completions", "/v1/completions", "/v1/embeddings"]),
+};
+
+/**
+ * `top_logprobs` is 20 where it is left out, and 0 tells none; with tools a stream that asks is refused with 400 (server-common.cpp,
+ * `oaicompat_chat_params_parse()`); text completions tell them in the form of chats (server-task.cpp, `to_json_oaicompat()`).
+ */
+const LOGPROBS: TokenLogprobs = {
+  chat: { logprobs: "true", top_logprobs: "1" },
+  completion: { logprobs: "1" },
+  streams: true,
+  toolStreams: false,
+  unasked: { chat: "absent", completion: "null" },
 };
 
 /** llama.cpp in its three modes. Facts of llama-server (October 2026), xllamacpp 2026.10 and llama-cpp-python 0.3.36. */
@@ -72,6 +87,7 @@ export const llamaCpp: Engine<LlamaCppOptions> = {
   variants: llamaCppVariants,
   probe: llamaCppProbe,
   chat: llamaChat({}),
+  tokenLogprobs: LOGPROBS,
 };
 
 function traitsFor(options: LlamaCppOptions, slot?: EngineSlot): WorkerTraits {

@@ -2,6 +2,7 @@ import { allPathsBut } from "../../core/api-paths.ts";
 import { userValue } from "../args.ts";
 import { type Announcement, type Engine, tokenizerSource } from "../engine.ts";
 import { noneOnlyCell } from "../none-only.ts";
+import type { TokenLogprobs } from "../token-logprobs.ts";
 import { launchedModel, launchMlx, type MlxInput, userArgsOf } from "./mlx-launch.ts";
 import { type MlxOptions, mlxSchema } from "./mlx-options.ts";
 import { mlxProbe } from "./mlx-probe.ts";
@@ -15,6 +16,15 @@ import { MLX_VERSIONS } from "./versions.ts";
  * mlx-lm 0.32.2). `--prompt-cache-bytes` may make it less, which the reported cached tokens show.
  */
 const PROMPT_CACHES = 10;
+
+/** A boolean for both APIs, in the form of chats, and only of answers that are no stream (mlx_lm/server.py, `handle_completion()`, 0.32.2). */
+const LOGPROBS: TokenLogprobs = {
+  chat: { logprobs: "true" },
+  completion: { logprobs: "true" },
+  streams: false,
+  toolStreams: false,
+  unasked: { chat: "absent", completion: "absent" },
+};
 
 /** Apple's MLX: `python -m mlx_lm server`. Facts of mlx-lm 0.32.2. */
 export const mlx: Engine<MlxOptions> = {
@@ -40,6 +50,7 @@ export const mlx: Engine<MlxOptions> = {
   needs: mlxNeeds,
   variants: mlxVariants,
   probe: mlxProbe,
+  tokenLogprobs: LOGPROBS,
   // mlx_lm/server.py, process_message_content().
   chat: { contents: "text", lastAssistant: "kept" },
 };

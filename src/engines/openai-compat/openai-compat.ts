@@ -1,5 +1,6 @@
 import { type Announcement, type Engine, type LaunchInput, tokenizerSource } from "../engine.ts";
 import { noneOnlyCell } from "../none-only.ts";
+import { OPENAI_LOGPROBS } from "../token-logprobs.ts";
 import { launchOpenaiCompat } from "./openai-compat-launch.ts";
 import { type OpenaiCompatOptions, openaiCompatSchema } from "./openai-compat-options.ts";
 import { openaiCompatProbe } from "./openai-compat-probe.ts";
@@ -21,6 +22,7 @@ export const openaiCompat: Engine<OpenaiCompatOptions> = {
   announce,
   variants: [],
   probe: openaiCompatProbe,
+  tokenLogprobs: OPENAI_LOGPROBS,
 };
 
 function announce({ options, model }: LaunchInput<OpenaiCompatOptions>): Announcement {

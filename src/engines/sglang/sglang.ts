@@ -1,6 +1,7 @@
 import type { TokenizerSource } from "../../core/worker.ts";
 import { userValue } from "../args.ts";
 import { type Announcement, type Engine, tokenizerSource } from "../engine.ts";
+import type { TokenLogprobs } from "../token-logprobs.ts";
 import { sglangNeeds, sglangPeering } from "./requirements.ts";
 import { sglangDisaggregation, sglangHandOver } from "./sglang-disagg.ts";
 import { decodeSglangEvents, decodeSglangEventsInSteps } from "./sglang-events.ts";
@@ -11,6 +12,15 @@ import { type SglangOptions, sglangSchema } from "./sglang-options.ts";
 import { sglangProbe } from "./sglang-probe.ts";
 import { sglangVariants } from "./sglang-variants.ts";
 import { SGLANG_VERSIONS } from "./versions.ts";
+
+/** sglang/srt/entrypoints/openai/serving_chat.py and serving_completions.py, 0.5.23: `top_logprobs` 0 where it is left out. */
+const LOGPROBS: TokenLogprobs = {
+  chat: { logprobs: "true" },
+  completion: { logprobs: "0" },
+  streams: true,
+  toolStreams: true,
+  unasked: { chat: "null", completion: "null" },
+};
 
 /** SGLang: `python -m sglang.launch_server`. Facts of 0.5.23. */
 export const sglang: Engine<SglangOptions> = {
@@ -56,6 +66,7 @@ export const sglang: Engine<SglangOptions> = {
   probe: sglangProbe,
   // sglang/srt/entrypoints/openai/serving_chat.py, _handle_last_assistant_message(), 0.5.23.
   chat: { lastAssistant: "user" },
+  tokenLogprobs: LOGPROBS,
   continuesChat: { continue_final_message: "true" },
   // docs.sglang.ai, get_started/install: images are tagged with the version.
   image: (version) => `lmsysorg/sglang:v${version}`,

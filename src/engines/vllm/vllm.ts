@@ -1,5 +1,6 @@
 import { userWrote } from "../args.ts";
 import type { Engine } from "../engine.ts";
+import type { TokenLogprobs } from "../token-logprobs.ts";
 import { vllmNeeds, vllmPeering } from "./requirements.ts";
 import { VLLM_VERSIONS } from "./versions.ts";
 import { VLLM_CHAT } from "./vllm-chat.ts";
@@ -13,6 +14,15 @@ import { vllmProbe } from "./vllm-probe.ts";
 import { vllmSleeps } from "./vllm-sleep.ts";
 import { TRANSFER_FLAG } from "./vllm-user.ts";
 import { vllmVariants } from "./vllm-variants.ts";
+
+/** With `top_logprobs` left out, and with 0 for completions, only the generated token's own is told (protocol.py of both, 0.32.0). */
+const LOGPROBS: TokenLogprobs = {
+  chat: { logprobs: "true" },
+  completion: { logprobs: "0" },
+  streams: true,
+  toolStreams: true,
+  unasked: { chat: "null", completion: "null" },
+};
 
 /** vLLM: `vllm serve`. */
 export const vllm: Engine<VllmOptions> = {
@@ -55,6 +65,7 @@ export const vllm: Engine<VllmOptions> = {
   probe: vllmProbe,
   sleeps: vllmSleeps,
   chat: VLLM_CHAT,
+  tokenLogprobs: LOGPROBS,
   // vllm/entrypoints/openai/chat_completion/protocol.py, 0.32.0.
   continuesChat: { continue_final_message: "true", add_generation_prompt: "false" },
   // docs.vllm.ai, deployment/docker: images are tagged with the version.
