@@ -4,8 +4,10 @@ import type { Command } from "./command.ts";
 import { completionCommand } from "./completion.ts";
 import { configExplainCommand } from "./config-explain.ts";
 import { demoCommand } from "./demo.ts";
+import { doctorCommand } from "./doctor.ts";
 import { cordonCommand, drainCommand, uncordonCommand } from "./drain.ts";
 import { explainCommand } from "./explain.ts";
+import { initCommand } from "./init.ts";
 import { keyHashCommand } from "./key-hash.ts";
 import { keyListCommand } from "./key-list.ts";
 import { keyNewCommand } from "./key-new.ts";
@@ -41,6 +43,8 @@ import { usageCommand } from "./usage.ts";
 /** Every command, in the order of the help text. */
 export const COMMANDS: readonly Command[] = [
   demoCommand,
+  initCommand,
+  doctorCommand,
   checkCommand,
   configExplainCommand,
   renderCommand,

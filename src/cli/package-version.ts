@@ -1,7 +1,20 @@
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { PACKAGE_ROOT } from "./places.ts";
 
-/** The version in package.json, two folders up both in `src` and in `dist`. */
+interface Package {
+  readonly version: string;
+  readonly engines: { readonly node: string };
+}
+
+const read = (): Package => JSON.parse(readFileSync(join(PACKAGE_ROOT, "package.json"), "utf8")) as Package;
+
+/** The version in package.json. */
 export function packageVersion(): string {
-  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
+  return read().version;
+}
+
+/** The oldest Node that runs cgn, of package.json's `engines`: `22.18`. */
+export function leastNode(): string {
+  return read().engines.node.replace(/^>=\s*/, "");
 }

@@ -222,6 +222,10 @@ export interface Engine<Options = unknown> {
    * reference, JSON schema, environment names and `config explain` are made from it.
    */
   readonly schema: z.ZodType<Options>;
+  /** Ways in which it may be installed, each as options that are written for it; looked for in this order. Default: one, the defaults. */
+  readonly installs?: readonly Readonly<Record<string, string>>[];
+  /** Options that put the whole model on a GPU, where the defaults do not. */
+  readonly onGpu?: Readonly<Record<string, number>>;
   /** Port used when neither `engine.url` nor the section's `port` is written. */
   defaultPort(options: Options): number;
   /**

@@ -13,7 +13,7 @@ import {
   slotsShareContext,
   userArgsOf,
 } from "./llama-cpp-launch.ts";
-import { type LlamaCppOptions, llamaCppSchema, modeOf } from "./llama-cpp-options.ts";
+import { type LlamaCppOptions, llamaCppSchema, MODES, modeOf } from "./llama-cpp-options.ts";
 import { llamaCppProbe } from "./llama-cpp-probe.ts";
 import { llamaHistory } from "./llama-cpp-slots.ts";
 import { llamaCppVariants } from "./llama-cpp-variants.ts";
@@ -79,6 +79,8 @@ export const llamaCpp: Engine<LlamaCppOptions> = {
   traits: SERVER_TRAITS,
   traitsFor,
   schema: llamaCppSchema,
+  installs: MODES.map((mode) => ({ mode })),
+  onGpu: { n_gpu_layers: -1 },
   defaultPort: (options) => options.port ?? 8000,
   cell: (offload, role) => noneOnlyCell("llama.cpp", offload, role),
   launch: launchLlamaCpp,

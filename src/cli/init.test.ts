@@ -1,0 +1,121 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer, type Server } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { freePort } from "../process/testing/harness.ts";
+import type { CliContext, Values } from "./command.ts";
+import { findModels, modelName } from "./init/find-models.ts";
+import { initCommand } from "./init.ts";
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "cgn-init-"));
+  mkdirSync(join(dir, "bin"));
+  writeFileSync(join(dir, "bin", "llama-server"), "#!/bin/sh\n");
+  chmodSync(join(dir, "bin", "llama-server"), 0o755);
+  mkdirSync(join(dir, "models", "deep"), { recursive: true });
+  for (const name of ["q-00001-of-00002.gguf", "q-00002-of-00002.gguf", "mmproj-q.gguf"])
+    writeFileSync(join(dir, "models", "deep", name), "GGUF");
+});
+afterEach(() => rmSync(dir, { recursive: true }));
+
+async function init(options: Values) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const cli: CliContext = {
+    out: (text) => void out.push(text),
+    err: (text) => void err.push(text),
+    env: { PATH: join(dir, "bin"), HOME: dir, XDG_CACHE_HOME: dir },
+    cwd: dir,
+    color: false,
+    signal: new AbortController().signal,
+    clock: { now: () => 0, wall: () => 0, after: () => () => {} },
+  };
+  const exit = await initCommand.run({ options: { output: "cgn.toml", ...options }, positionals: [] }, cli);
+  return { exit, out: out.join("\n"), err: err.join("\n") };
+}
+
+const LLAMA = { engine: "llama_cpp", yes: true };
+
+describe("cgn init", () => {
+  it("finds the engine and the model, writes the file and says the next command", async () => {
+    const { exit, err } = await init(LLAMA);
+    const text = readFileSync(join(dir, "cgn.toml"), "utf8");
+    expect(exit).toBe(0);
+    expect(text).toContain(`path = "${join(dir, "models", "deep", "q-00001-of-00002.gguf")}"`);
+    expect(text).toContain('[models."q"]');
+    expect(text).toContain('mode = "binary"');
+    expect(err).toContain("cgn up");
+  });
+
+  it("never replaces a file without --force, and prints without writing", async () => {
+    writeFileSync(join(dir, "cgn.toml"), "mine");
+    await expect(init(LLAMA)).rejects.toThrow("it is there already. Add --force");
+    const { out } = await init({ ...LLAMA, print: true });
+    expect(out).toContain('kind = "llama_cpp"');
+    expect(readFileSync(join(dir, "cgn.toml"), "utf8")).toBe("mine");
+    await init({ ...LLAMA, force: true });
+    expect(readFileSync(join(dir, "cgn.toml"), "utf8")).toContain('kind = "llama_cpp"');
+    expect(readdirSync(dir).sort()).toEqual(["bin", "cgn.toml", "models"]);
+  });
+
+  it("writes nothing for an offload that the engine does not have", async () => {
+    await expect(init({ ...LLAMA, kvOffload: "lmcache" })).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+    expect(existsSync(join(dir, "cgn.toml"))).toBe(false);
+  });
+
+  it("asks nobody where there is no terminal", async () => {
+    await expect(init({})).rejects.toThrow("Cannot ask: the input is no terminal. Add --yes");
+  });
+
+  it("adopts an engine that runs, whatever it is", async () => {
+    const { server, url } = await openAi("some/model");
+    try {
+      await init({ url: `${url}/v1`, yes: true });
+      const text = readFileSync(join(dir, "cgn.toml"), "utf8");
+      expect(text).toContain(`url = "${url}"`);
+      expect(text).toContain('[models."some/model"]');
+    } finally {
+      server.close();
+    }
+    await expect(init({ url, yes: true, force: true })).rejects.toMatchObject({ code: "DEPENDENCY_UNREACHABLE" });
+    await expect(init({ url: "nonsense", yes: true, force: true })).rejects.toMatchObject({ code: "BAD_INVOCATION" });
+  });
+});
+
+async function openAi(model: string): Promise<{ server: Server; url: string }> {
+  const server = createServer((req, res) => {
+    res.statusCode = req.url === "/v1/models" ? 200 : 404;
+    res.end(JSON.stringify({ object: "list", data: [{ id: model, object: "model" }] }));
+  });
+  const port = await freePort();
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  return { server, url: `http://127.0.0.1:${port}` };
+}
+
+describe("findModels()", () => {
+  it("gives one model for a file in parts, and no projector", async () => {
+    const found = await findModels({ HOME: dir, XDG_CACHE_HOME: dir }, join(dir, "bin"));
+    const here = found.filter(({ target }) => target.startsWith(dir));
+    expect(here.map(({ name, layout }) => [name, layout])).toEqual([["q", "gguf"]]);
+  });
+
+  it.each([
+    ["/m/Qwen3-8B-Q4_K_M.gguf", "Qwen3-8B-Q4_K_M"],
+    ["/m/big-00001-of-00009.gguf", "big"],
+    ["Qwen/Qwen3-8B", "Qwen/Qwen3-8B"],
+    ["/models/qwen", "qwen"],
+  ])("modelName() of %s is %s", (target, name) => {
+    expect(modelName(target)).toBe(name);
+  });
+});
