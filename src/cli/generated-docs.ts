@@ -2,6 +2,7 @@ import { configJsonSchemaText } from "../config/json-schema.ts";
 import { configReferenceMarkdown } from "../config/reference.ts";
 import { ENGINES } from "../engines/registry.ts";
 import { tableRows } from "../engines/table.ts";
+import { openApiDocument } from "../router/openapi/openapi.ts";
 import { metricsMarkdown } from "../telemetry/metrics.ts";
 import { cliReferenceMarkdown } from "./cli-reference.ts";
 import { COMMANDS } from "./commands.ts";
@@ -29,6 +30,7 @@ function tableDocument(): string {
 /** Every generated file; `npm run docs` writes them, and a test fails when one on disk differs. */
 export const GENERATED: readonly GeneratedFile[] = [
   { path: "cgn.schema.json", content: () => configJsonSchemaText() },
+  { path: "docs/openapi.json", content: () => `${JSON.stringify(openApiDocument(), null, 2)}\n` },
   { path: "docs/configuration.md", content: () => configReferenceMarkdown() },
   { path: "docs/metrics.md", content: () => metricsMarkdown() },
   { path: "docs/table.md", content: () => tableDocument() },

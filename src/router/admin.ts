@@ -13,6 +13,7 @@ import { accept } from "./accept.ts";
 import { clusterHealth, clusterStatus } from "./cluster-view.ts";
 import type { RouterCore } from "./core.ts";
 import { dashboard, history } from "./dashboard.ts";
+import { openApiDocument } from "./openapi/openapi.ts";
 import { serve } from "./router.ts";
 import { type AdminExtras, readiness, status } from "./status.ts";
 
@@ -54,6 +55,7 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
       return answerMetrics(options.metrics, res);
     }
     if (path === "/healthz") return sendJson(res, 200, { status: "ok" });
+    if (path === "/openapi.json") return sendJson(res, 200, openApiDocument());
     if (path === "/readyz") return answerReady(options, res);
     if (local) requireLocalHost(req, path);
     if (path === CHAT_PATH) return tryChat(options, local, req, res);

@@ -46,6 +46,9 @@ export function findEndpoint(path: string): Endpoint | undefined {
   return path.startsWith("/v1/") && !ADMINISTRATIVE.has(bare) ? { kind: "other" } : undefined;
 }
 
+/** All paths that are known by name. */
+export const KNOWN_PATHS: readonly string[] = Object.keys(KNOWN);
+
 /** Is it the path of an endpoint that the router knows by name? */
 export function isKnownPath(path: string): boolean {
   return Object.hasOwn(KNOWN, path);
