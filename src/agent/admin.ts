@@ -1,30 +1,38 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { type Access, requireScope } from "../access/access.ts";
 import { CgnError } from "../core/errors.ts";
 import { RELOAD_PATH, type ReloadReport, ROLE_PATH } from "../core/reload-report.ts";
 import { sendJson } from "../http/error-body.ts";
-import { requireLocalHost, requireLocalPost } from "../http/local-only.ts";
+import { isFromLoopback, requireLocalHost, requireLocalPost } from "../http/local-only.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Agent } from "./agent.ts";
 
+/** What of the agent changes something, each absent where it cannot be done. */
+export interface AgentActions {
+  readonly reload?: (() => Promise<ReloadReport>) | undefined;
+  readonly changeRole?: ((node: string, role: string) => Promise<ReloadReport>) | undefined;
+  /** Keys that open the actions to callers from other hosts; without it nobody from elsewhere may act. */
+  readonly access?: Access | undefined;
+}
+
 /**
- * `/healthz` (the agent lives), `/readyz` (200 once an engine is ready, with each one's state and why), `/metrics`, and with POST on
- * loopback `/v1/cgn/reload` and `/v1/cgn/role`.
+ * `/healthz` (the agent lives), `/readyz` (200 once an engine is ready, with each one's state and why), `/metrics`, and with POST
+ * `/v1/cgn/reload` and `/v1/cgn/role`: for connections from loopback, and for keys of scope `admin`.
  */
 export function adminHandler(
   agent: Agent,
   metrics: Metrics,
-  reload?: () => Promise<ReloadReport>,
-  changeRole?: (node: string, role: string) => Promise<ReloadReport>,
+  { reload, changeRole, access }: AgentActions = {},
 ): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
   return async (req, res) => {
     const path = (req.url ?? "/").split("?")[0] ?? "/";
     if (path === RELOAD_PATH && reload !== undefined) {
-      requireLocalHost(req, path);
+      await requireOperator(req, res, path, access);
       requireLocalPost(req, path, "cgn reload");
       return sendJson(res, 200, await reload());
     }
     if (path === ROLE_PATH && changeRole !== undefined) {
-      requireLocalHost(req, path);
+      await requireOperator(req, res, path, access);
       requireLocalPost(req, path, "cgn role");
       const query = new URLSearchParams((req.url ?? "").split("?")[1] ?? "");
       return sendJson(res, 200, await changeRole(query.get("node") ?? "", query.get("role") ?? ""));
@@ -61,4 +69,25 @@ export function adminHandler(
     const ready = engines.some(({ state }) => state === "ready" || state === "unloaded" || state === "asleep");
     sendJson(res, ready ? 200 : 503, { ready, engines });
   };
+}
+
+/**
+ * Whoever connects from this host by a loopback name may act, and elsewhere who has a key.
+ * @throws CgnError HOST_REFUSED, ROUTE_NOT_FOUND, UNAUTHENTICATED, FORBIDDEN
+ */
+async function requireOperator(
+  req: IncomingMessage,
+  res: ServerResponse,
+  path: string,
+  access: Access | undefined,
+): Promise<void> {
+  if (isFromLoopback(req)) return requireLocalHost(req, path);
+  if (access?.enabled !== true) {
+    const should = "Ask on its own host, or set [auth].enabled with a key of scope admin";
+    const message = `Cannot serve ${path} to other hosts: no key is configured that would allow it. ${should}`;
+    throw new CgnError("ROUTE_NOT_FOUND", message, { path });
+  }
+  res.setHeader("www-authenticate", "Bearer");
+  requireScope(await access.identify(req.headers, req.rawHeaders), "admin", path);
+  res.removeHeader("www-authenticate");
 }

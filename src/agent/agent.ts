@@ -6,6 +6,7 @@ import type { WorkerId } from "../core/ids.ts";
 import type { LaunchPlan } from "../core/launch-plan.ts";
 import type { Log } from "../core/log.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
+import type { EngineFigures, EngineRelay } from "../core/worker.ts";
 import type { Engine } from "../engines/engine.ts";
 import { findEngine } from "../engines/registry.ts";
 import type { SortedKept } from "../process/kept-engines.ts";
@@ -40,6 +41,8 @@ export interface AgentOptions {
   readonly plan?: (settings: EngineSettings, engine: Engine) => LaunchPlan;
   /** Which engines `start()` starts; the others wait for their keeper's `start()`. Default: all. */
   readonly startsWithAgent?: (settings: EngineSettings) => boolean;
+  /** How other hosts reach an engine through this agent; undefined: they do not. */
+  readonly relayOf?: (id: WorkerId, url: string) => EngineRelay | undefined;
   /** Fields replace the restart policy's. */
   readonly policy?: Partial<Policy>;
 }
@@ -56,6 +59,10 @@ export interface Agent {
   readonly loader: ModelLoader | undefined;
   /** The API key that an engine was started with, for questions of this process to it. A secret: never announced. */
   apiKey(id: WorkerId): string | undefined;
+  /** The GPUs that an engine was given; undefined: it sees all, or is not known. */
+  gpusOf(id: WorkerId): readonly number[] | undefined;
+  /** What is measured of an engine, announced from now on; undefined: nothing is. Told only where it changes a choice. */
+  setFigures(id: WorkerId, figures: EngineFigures | undefined): void;
   /** Called after each change of an engine, and with its progress while it loads; the result ends it. */
   subscribe(listener: (engine: EngineStatus) => void): () => void;
   /**
@@ -95,8 +102,16 @@ export function createAgent(options: AgentOptions): Agent {
   /** As routers are told: an engine that is loaded on demand is more than its process. */
   const announced = (status: EngineStatus): EngineStatus => {
     const worker = swap.announce(status);
-    return { ...status, worker: returning.has(worker.id) ? { ...worker, returns: true } : worker };
+    const relay = options.relayOf?.(worker.id, worker.url);
+    const figures = measured.get(worker.id);
+    const added = {
+      ...(figures === undefined ? {} : { figures }),
+      ...(returning.has(worker.id) ? { returns: true } : {}),
+      ...(relay === undefined ? {} : { relay }),
+    };
+    return { ...status, worker: { ...worker, ...added } };
   };
+  const measured = new Map<WorkerId, EngineFigures>();
   /** Engines that a reload starts anew: requests may wait for them. */
   const returning = new Set<WorkerId>();
   const publish = (process: EngineStatus): void => {
@@ -171,6 +186,14 @@ export function createAgent(options: AgentOptions): Agent {
       return swap.isEmpty ? undefined : swap;
     },
     apiKey: (id) => chosen(id)[0]?.keeper.apiKey,
+    gpusOf: (id) => chosen(id)[0]?.settings.slot?.gpus,
+    setFigures(id, figures) {
+      const engine = chosen(id)[0];
+      if (engine === undefined || sameFigures(measured.get(id), figures)) return;
+      if (figures === undefined) measured.delete(id);
+      else measured.set(id, figures);
+      publish(engine.keeper.status());
+    },
     subscribe(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);
@@ -241,4 +264,9 @@ export function createAgent(options: AgentOptions): Agent {
       for (const engine of engines) if (!isKept(engine)) directory.remove(engine.id);
     },
   };
+}
+
+/** Are they the same to whoever chooses by them? */
+function sameFigures(a: EngineFigures | undefined, b: EngineFigures | undefined): boolean {
+  return a?.powerHeadroom === b?.powerHeadroom && a?.kvFree === b?.kvFree && (a === undefined) === (b === undefined);
 }

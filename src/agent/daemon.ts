@@ -1,3 +1,4 @@
+import type { Access } from "../access/access.ts";
 import { createMemoryDirectory, type MemoryDirectory } from "../cluster/memory-directory.ts";
 import type { HostPort, Settings } from "../config/settings.ts";
 import { requireFolders } from "../config/usable-folders.ts";
@@ -9,13 +10,18 @@ import type { ReloadReport } from "../core/reload-report.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import { type HttpServer, startHttpServer } from "../http/server.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
+import { countTls } from "../telemetry/tls-gauges.ts";
 import { agentRoutes } from "../wire/agent-server.ts";
 import { connectKv } from "../wire/kv-client.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
-import { openTls } from "../wire/tls.ts";
+import { guardOutgoing, outgoingOptions } from "../wire/outgoing.ts";
+import { openTls, type WireTls } from "../wire/tls.ts";
 import { adminHandler } from "./admin.ts";
 import { type Agent, type AgentOptions, createAgent } from "./agent.ts";
+import { startFigures } from "./figures.ts";
 import { registerWithKvcached } from "./kv-registration.ts";
+import { createRelay } from "./relay.ts";
+import { hostOf, isGuardedPort, relayOf } from "./relay-path.ts";
 
 /** An agent that routers and kvcached of other processes can follow. */
 export interface AgentDaemon {
@@ -37,6 +43,8 @@ export interface AgentDaemonDeps extends Pick<AgentOptions, "engineOf" | "plan" 
   readonly reload?: () => Promise<ReloadReport>;
   /** What `POST /v1/cgn/role` does. */
   readonly changeRole?: (node: string, role: string) => Promise<ReloadReport>;
+  /** Whose keys let other hosts do so; without it none does. The caller closes it. */
+  readonly access?: Access | undefined;
 }
 
 /**
@@ -48,30 +56,51 @@ export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promi
   requireFolders(settings.folders, ["agent.state_dir", "agent.log_dir", "cluster.data_dir"]);
   const metrics = createMetrics();
   const directory = createMemoryDirectory();
-  const agent = createAgent({ ...deps, settings, directory, metrics });
-  const opened: { close(): Promise<void> }[] = [];
+  const tls = openTls(settings.security, { clock, log });
+  const isGuarded = isGuardedPort(settings.agent.listen, tls.serverOptions()?.required === true);
+  const relayMode = settings.agent.relay;
+  const unguard = guardOutgoing(tls);
+  const opened: { close(): Promise<void> }[] = [
+    {
+      async close() {
+        tls.close();
+        unguard();
+      },
+    },
+  ];
   const closeAll = async (): Promise<void> => {
     for (const each of opened.splice(0).reverse()) await each.close();
   };
   try {
-    const tls = openTls(settings.security, { clock, log });
-    opened.push({ close: async () => tls.close() });
+    countTls(metrics, tls);
+    const agent = createAgent({
+      ...deps,
+      settings,
+      directory,
+      metrics,
+      relayOf: (id, url) => relayOf(id, url, relayMode, isGuarded),
+    });
     if (tls.serverOptions() === undefined) warnOfClearText(settings.agent.listen, log);
+    warnOfHidden(settings, isGuarded, log);
     const started = Promise.withResolvers<void>();
     opened.push({ close: async () => started.resolve() });
     const wires: WireServer[] = [];
+    const relay = createRelay({ directory, apiKey: (id) => agent.apiKey(id), tls: () => outgoingOptions(tls), log });
     for (const tcp of listenAddresses(settings)) {
-      const wire = await listenWire({ routes: agentRoutes(directory, loaderOf(agent), started.promise), tcp, tls });
+      const routes = agentRoutes(directory, loaderOf(agent), started.promise);
+      const wire = await listenWire({ routes, tcp, tls, ...relay });
       wires.push(wire);
       opened.push(wire);
     }
-    const admin = await openAdmin(settings, adminHandler(agent, metrics, deps.reload, deps.changeRole), log);
+    const admin = await openAdmin(settings, adminHandler(agent, metrics, deps), log, tls);
     if (admin !== undefined) opened.push({ close: () => admin.close(1_000) });
     const client = connectKv({ address: { uds: settings.agent.kvUds }, clock });
     opened.push({ close: async () => client.close() });
     const registration = registerWithKvcached({ directory, client, clock, log, everyMs: settings.agent.heartbeatMs });
     // Engines that run on stay known with what is in their caches.
     opened.push({ close: () => registration.close(directory.list().map(({ id }) => id)) });
+    const figures = startFigures({ agent, metrics: settings.metrics, clock, log, env: deps.env });
+    opened.push({ close: async () => figures.close() });
     agent.start();
     started.resolve();
     return {
@@ -98,6 +127,17 @@ function warnOfClearText({ host, port }: HostPort, log: Log): void {
   });
 }
 
+/** With others in the cluster an engine on loopback is of use to this host only, unless its agent relays. */
+function warnOfHidden({ cluster, agent, engines }: Settings, isGuarded: boolean, log: Log): void {
+  const hidden = engines.filter(({ url }) => isLoopbackHost(hostOf(url)));
+  if (cluster.stateBackend === "memory" || isLoopbackHost(agent.listen.host) || hidden.length === 0) return;
+  if (agent.relay !== "never" && isGuarded) return;
+  log.warn("Engines that listen on loopback cannot be reached from other hosts", {
+    engines: hidden.map(({ url }) => url),
+    remedy: "Set [security].require_mtls, then this agent relays to them ([agent].relay); or set [engine].url",
+  });
+}
+
 /** The agent's loader of the moment: a reload may bring one, or another. */
 function loaderOf(agent: Agent): ModelLoader {
   return {
@@ -117,11 +157,14 @@ async function openAdmin(
   settings: Settings,
   handle: ReturnType<typeof adminHandler>,
   log: Log,
+  tls: WireTls,
 ): Promise<HttpServer | undefined> {
   const { listenAdmin } = settings.agent;
   const listen = listenAdmin ?? settings.metrics.listen;
   try {
-    return await startHttpServer({ name: "agent admin", listen, handle });
+    // On loopback commands of this host use it without certificates.
+    const secrets = isLoopbackHost(listen.host) ? {} : { tls };
+    return await startHttpServer({ name: "agent admin", listen, handle, ...secrets });
   } catch (error) {
     if (listenAdmin !== undefined || !isCgnError(error, "PORT_IN_USE")) throw error;
     log.warn("no admin port: the default one is in use. Set [agent].listen_admin", { port: listen.port });

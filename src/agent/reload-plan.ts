@@ -149,6 +149,7 @@ const AT_START: readonly (readonly [keyof AgentSettings, string])[] = [
   ["listenGrpc", "listen_grpc"],
   ["listenAdmin", "listen_admin"],
   ["kvUds", "kv_uds"],
+  ["relay", "relay"],
   ["heartbeatMs", "heartbeat"],
   ["keepEngines", "keep_engines"],
   ["logDir", "log_dir"],

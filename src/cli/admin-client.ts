@@ -1,8 +1,14 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
+import { loadConfig } from "../config/load.ts";
+import type { Clock } from "../core/clock.ts";
 import { CgnError } from "../core/errors.ts";
+import { SILENT_LOG } from "../core/log.ts";
 import { fetchText } from "../http/fetch-text.ts";
+import { guardOutgoing } from "../wire/outgoing.ts";
+import { openTls } from "../wire/tls.ts";
 import type { CliContext, Option, Values } from "./command.ts";
+import { loadOptions } from "./load-config.ts";
 
 export const DEFAULT_ADMIN = "http://127.0.0.1:9091";
 
@@ -14,7 +20,14 @@ export const ADMIN_OPTIONS = {
     value: "FILE",
     about: "file with a key of scope metrics or admin, for an admin port off loopback (else $CGN_ADMIN_KEY)",
   },
+  config: {
+    type: "string",
+    value: "FILE",
+    about: "configuration whose [security] proves an https: admin port (else $CGN_CONFIG, ./cgn.toml, …)",
+  },
 } as const satisfies Record<string, Option>;
+
+type AdminContext = Pick<CliContext, "env" | "cwd"> & { readonly clock?: Clock };
 
 /** The admin port's address without a slash at its end. */
 export function adminBase(options: Values): string {
@@ -26,35 +39,44 @@ export function adminBase(options: Values): string {
  * GET a text of a running router's admin port.
  * @throws CgnError DEPENDENCY_UNREACHABLE; BAD_INVOCATION with the router's words for what it refuses
  */
-export function askAdmin(path: string, options: Values, cli: Pick<CliContext, "env" | "cwd">): Promise<string> {
+export function askAdmin(path: string, options: Values, cli: AdminContext): Promise<string> {
   return exchange("GET", path, options, cli);
 }
 
 /** The same with POST: what changes something. @throws CgnError as `askAdmin()` does */
-export function postAdmin(path: string, options: Values, cli: Pick<CliContext, "env" | "cwd">): Promise<string> {
+export function postAdmin(path: string, options: Values, cli: AdminContext): Promise<string> {
   return exchange("POST", path, options, cli);
 }
 
-async function exchange(
-  method: "GET" | "POST",
-  path: string,
-  options: Values,
-  cli: Pick<CliContext, "env" | "cwd">,
-): Promise<string> {
+async function exchange(method: "GET" | "POST", path: string, options: Values, cli: AdminContext): Promise<string> {
   const base = adminBase(options);
   const key = adminKey(options, cli);
   const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
-  const { status, body } = await fetchText(`${base}${path}`, { timeoutMs: 10_000, headers, method });
+  const leave = base.startsWith("https:") ? guardByConfiguration(options, cli) : () => {};
+  const { status, body, tls = "" } = await fetchText(`${base}${path}`, { timeoutMs: 10_000, headers, method });
+  leave();
   if (status === 200) return body;
   if (status >= 400 && status < 500) {
     throw new CgnError("BAD_INVOCATION", `Cannot ask the router at ${base}: ${wordsOf(body) ?? status}`, { status });
   }
-  const is = status === 0 ? "nothing answers there" : `it answers ${status}`;
+  const is = status === 0 ? (tls === "" ? "nothing answers there" : tls) : `it answers ${status}`;
   const message = `Cannot ask the router at ${base}: ${is}. Name its admin port with --admin`;
   throw new CgnError("DEPENDENCY_UNREACHABLE", message, { base });
 }
 
-function adminKey(options: Values, { env, cwd }: Pick<CliContext, "env" | "cwd">): string | undefined {
+const REAL_CLOCK = { now: () => performance.now(), wall: () => Date.now(), after: () => () => {} };
+
+/** Prove the other side, and show who asks, by `[security]`. @throws CgnError TLS_INVALID, and as loading does for a file that is not there */
+export function guardByConfiguration(options: Values, cli: AdminContext): () => void {
+  const { security } = loadConfig(loadOptions(options, cli)).settings;
+  // One question, one reading.
+  return guardOutgoing(
+    openTls(security, { clock: { ...(cli.clock ?? REAL_CLOCK), after: () => () => {} }, log: SILENT_LOG }),
+  );
+}
+
+/** The key of `--key-file`, else of `$CGN_ADMIN_KEY`. @throws CgnError BAD_INVOCATION */
+export function adminKey(options: Values, { env, cwd }: AdminContext): string | undefined {
   const file = options["keyFile"];
   if (typeof file !== "string") return env["CGN_ADMIN_KEY"];
   try {

@@ -1,12 +1,16 @@
+import type { Access } from "../access/access.ts";
 import { type AgentDaemon, runAgent } from "../agent/daemon.ts";
 import { endUnwanted, unwantedKept } from "../agent/kept-engines.ts";
 import type { Settings } from "../config/settings.ts";
+import type { Log } from "../core/log.ts";
 import type { Membership } from "../core/membership.ts";
+import { isLoopbackHost } from "../engines/address.ts";
 import { keptText } from "../process/kept-engines.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS, type Values } from "./command.ts";
 import { commandLog } from "./command-log.ts";
 import { VERSION_OPTIONS } from "./engine-versions.ts";
 import { loadForLaunch, PICK_OPTIONS, type Shortcuts } from "./load-config.ts";
+import { openAccessOf } from "./open-access.ts";
 import { openMembership, ownMember } from "./open-membership.ts";
 import { createReloader } from "./reloading.ts";
 import { requireEngines } from "./require-engines.ts";
@@ -57,11 +61,13 @@ export const agentCommand: Command = {
     let running: AgentDaemon | undefined;
     const reloader = createReloader({ load, settings, agent: () => running?.agent, log, cli });
     const membership = await openMembership(settings, { clock: cli.clock, log });
+    const access = await accessOffLoopback(settings, cli, log);
     try {
       const daemon = await runAgent(settings, {
         clock: cli.clock,
         log,
         env: cli.env,
+        access,
         reload: () => reloader.reload(),
         changeRole: (node, role) => reloader.changeRole(node, role),
       });
@@ -69,11 +75,19 @@ export const agentCommand: Command = {
       await serve(daemon, settings, membership, cli, () => reloader.hasReloaded);
     } finally {
       reloader.close();
+      access?.close();
       await membership.close();
     }
     return stopCode(cli.signal);
   },
 };
+
+/** Keys are asked for by an admin port that other hosts reach; elsewhere the keys file need not be there. */
+async function accessOffLoopback(settings: Settings, { clock }: CliContext, log: Log): Promise<Access | undefined> {
+  const { agent, metrics, auth } = settings;
+  const isLocal = isLoopbackHost((agent.listenAdmin ?? metrics.listen).host);
+  return isLocal || !auth.enabled ? undefined : (await openAccessOf(settings, { clock, log })).access;
+}
 
 /** Until it is told to stop. An agent whose engines run on stays announced until its lease is over: the next one takes its place. */
 async function serve(

@@ -3,6 +3,7 @@ import { checkCommand } from "./check.ts";
 import type { Command } from "./command.ts";
 import { completionCommand } from "./completion.ts";
 import { configExplainCommand } from "./config-explain.ts";
+import { configListCommand, configSetCommand, configUnsetCommand } from "./config-shared.ts";
 import { demoCommand } from "./demo.ts";
 import { doctorCommand } from "./doctor.ts";
 import { cordonCommand, drainCommand, uncordonCommand } from "./drain.ts";
@@ -47,6 +48,9 @@ export const COMMANDS: readonly Command[] = [
   doctorCommand,
   checkCommand,
   configExplainCommand,
+  configSetCommand,
+  configUnsetCommand,
+  configListCommand,
   renderCommand,
   tableCommand,
   recipeListCommand,

@@ -1,10 +1,8 @@
-import { CgnError } from "../core/errors.ts";
-import { fetchText } from "../http/fetch-text.ts";
+import { CgnError, isCgnError } from "../core/errors.ts";
 import type { AttemptRecord, ChosenRecord, DecisionRecord } from "../router/decisions.ts";
-import type { CliContext, Command } from "./command.ts";
+import { ADMIN_OPTIONS, adminBase, askAdmin } from "./admin-client.ts";
+import type { CliContext, Command, Values } from "./command.ts";
 import { printCascade } from "./explain-cascade.ts";
-
-const DEFAULT_ADMIN = "http://127.0.0.1:9091";
 
 /** `cgn explain ID`: why a request went where it went, and what came of it. */
 export const explainCommand: Command = {
@@ -13,32 +11,27 @@ export const explainCommand: Command = {
   examples: ["cgn explain 3f0c…", "cgn explain my-request-1 --admin http://127.0.0.1:9091 --json"],
   positionals: [{ name: "REQUEST_ID", about: "the answer's x-request-id header", required: true }],
   options: {
-    admin: { type: "string", value: "URL", about: "the router's admin port", default: DEFAULT_ADMIN },
+    ...ADMIN_OPTIONS,
     json: { type: "boolean", about: "print the record as JSON" },
   },
   async run({ options, positionals }, cli) {
     const id = positionals[0] ?? "";
-    const record = await fetchDecision(String(options["admin"] ?? DEFAULT_ADMIN), id);
+    const record = await fetchDecision(id, options, cli);
     if (options["json"] === true) cli.out(JSON.stringify(record, null, 2));
     else printDecision(record, cli);
     return 0;
   },
 };
 
-async function fetchDecision(admin: string, id: string): Promise<DecisionRecord> {
-  const base = (/^https?:\/\//.test(admin) ? admin : `http://${admin}`).replace(/\/+$/, "");
-  const reply = await fetchText(`${base}/v1/cgn/decisions/${encodeURIComponent(id)}`, { timeoutMs: 5_000 });
-  if (reply.status === 200) return JSON.parse(reply.body) as DecisionRecord;
-  if (reply.status === 404) {
-    const message = `Cannot explain "${id}": the router at ${base} does not know it. It keeps the last 2000 requests, by x-request-id`;
+/** @throws CgnError as `askAdmin()` does */
+async function fetchDecision(id: string, options: Values, cli: CliContext): Promise<DecisionRecord> {
+  try {
+    return JSON.parse(await askAdmin(`/v1/cgn/decisions/${encodeURIComponent(id)}`, options, cli)) as DecisionRecord;
+  } catch (error) {
+    if (!isCgnError(error, "BAD_INVOCATION") || error.details["status"] !== 404) throw error;
+    const message = `Cannot explain "${id}": the router at ${adminBase(options)} does not know it. It keeps the last 2000 requests, by x-request-id`;
     throw new CgnError("BAD_INVOCATION", message, { id });
   }
-  const is = reply.status === 0 ? "nothing answers there" : `it answers ${reply.status}`;
-  throw new CgnError(
-    "DEPENDENCY_UNREACHABLE",
-    `Cannot ask the router at ${base}: ${is}. Name its admin port with --admin`,
-    { base },
-  );
 }
 
 /** The record as people read it. */
@@ -51,6 +44,7 @@ export function printDecision(r: DecisionRecord, cli: Pick<CliContext, "out">): 
   if (r.queuedMs !== undefined) cli.out(`waited ${(r.queuedMs / 1000).toFixed(1)} s in the queue for a place`);
   if (r.waitedMs !== undefined) cli.out(`waited ${(r.waitedMs / 1000).toFixed(1)} s for its model to be loaded`);
   if (r.cascade !== undefined) printCascade(r.cascade, cli);
+  if (r.handedOver !== undefined) cli.out(`handed to another cluster: ${r.handedOver}`);
   for (const [i, attempt] of r.attempts.entries()) printAttempt(r, attempt, i, cli);
   printOutcome(r, cli);
 }
@@ -73,6 +67,7 @@ function printAttempt(r: DecisionRecord, a: AttemptRecord, i: number, cli: Pick<
 }
 
 function printCandidates(chosen: ChosenRecord, cli: Pick<CliContext, "out">): void {
+  if (chosen.candidates.length === 0) return;
   const head = [
     "worker",
     "TTFT ms",

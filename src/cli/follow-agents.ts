@@ -7,6 +7,7 @@ import type { WorkerDirectory } from "../core/worker.ts";
 import { followAgent } from "../wire/agent-client.ts";
 import { allLoaders, remoteLoader } from "../wire/agent-loader.ts";
 import type { WireTls } from "../wire/tls.ts";
+import { reachEngines } from "./reach-engines.ts";
 import { wireAddress } from "./wire-address.ts";
 
 export interface FollowedAgents {
@@ -41,13 +42,15 @@ export function followAgents(options: FollowAgentsOptions): FollowedAgents {
     const address = wireAddress(url);
     const agent = followAgent({ address, clock, tls, ...(hostLostMs === undefined ? {} : { hostLostMs }) });
     const loader = remoteLoader(address, clock, tls);
-    const leave = directory.add(agent);
+    const reached = "url" in address ? reachEngines(agent, { agentUrl: address.url, tls }) : undefined;
+    const leave = directory.add(reached ?? agent);
     return {
       loader,
       first: agent.first,
       isLive: () => agent.health().ok,
       close() {
         leave();
+        reached?.close();
         agent.close();
         loader.close();
       },

@@ -1,14 +1,13 @@
 import { CgnError } from "../core/errors.ts";
-import { fetchText } from "../http/fetch-text.ts";
+import { ADMIN_OPTIONS, askAdmin, postAdmin } from "./admin-client.ts";
 import type { CliContext, Command, Values } from "./command.ts";
 import { startProgress } from "./progress.ts";
 
-const DEFAULT_ADMIN = "http://127.0.0.1:9091";
 const LOOK_MS = 200;
 
 const NAME = { name: "NAME", about: "a model's name, or an engine's id as cgn status shows it", required: true };
 const OPTIONS = {
-  admin: { type: "string", value: "URL", about: "the router's admin port", default: DEFAULT_ADMIN },
+  ...ADMIN_OPTIONS,
   "no-wait": { type: "boolean", about: "do not wait until it is done" },
   json: { type: "boolean", about: "print the engines as JSON" },
 } as const satisfies Command["options"];
@@ -40,12 +39,10 @@ interface Worker {
 }
 
 async function ask(verb: "load" | "unload", name: string, options: Values, cli: CliContext): Promise<number> {
-  const admin = String(options["admin"] ?? DEFAULT_ADMIN);
-  const base = (/^https?:\/\//.test(admin) ? admin : `http://${admin}`).replace(/\/+$/, "");
   const path = `/v1/cgn/models/${encodeURIComponent(name)}/${verb}`;
-  const { workers: ids } = (await call(base, path, "POST")) as { readonly workers: readonly string[] };
+  const { workers: ids } = JSON.parse(await postAdmin(path, options, cli)) as { readonly workers: readonly string[] };
   const noWait = options["wait"] === false || options["noWait"] === true;
-  const workers = noWait ? await look(base, ids) : await wait(verb, base, name, ids, cli);
+  const workers = noWait ? await look(ids, options, cli) : await wait(verb, name, ids, options, cli);
   if (options["json"] === true) cli.out(JSON.stringify(workers, null, 2));
   else for (const { id, state, reason } of workers) cli.out(`${id}  ${state}  ${reason}`);
   return 0;
@@ -54,16 +51,16 @@ async function ask(verb: "load" | "unload", name: string, options: Values, cli: 
 /** @throws CgnError ENGINE_NOT_READY when an engine failed to load */
 async function wait(
   verb: "load" | "unload",
-  base: string,
   name: string,
   ids: readonly string[],
+  options: Values,
   cli: CliContext,
 ): Promise<readonly Worker[]> {
   const bar = startProgress(`${verb} ${name}`);
   const isDone = ({ state }: Worker): boolean =>
     verb === "load" ? state === "ready" : state === "unloaded" || state === "asleep" || state === "down";
   for (;;) {
-    const workers = await look(base, ids);
+    const workers = await look(ids, options, cli);
     const failed = workers.find(({ state, reason }) => state === "down" && reason.startsWith("given up"));
     if (verb === "load" && failed !== undefined) {
       bar.stop("failed");
@@ -83,29 +80,9 @@ async function wait(
   }
 }
 
-async function look(base: string, ids: readonly string[]): Promise<readonly Worker[]> {
-  const { workers } = (await call(base, "/v1/cgn/status", "GET")) as { readonly workers: readonly Worker[] };
+async function look(ids: readonly string[], options: Values, cli: CliContext): Promise<readonly Worker[]> {
+  const { workers } = JSON.parse(await askAdmin("/v1/cgn/status", options, cli)) as {
+    readonly workers: readonly Worker[];
+  };
   return workers.filter(({ id }) => ids.includes(id)).map(({ id, state, reason }) => ({ id, state, reason }));
-}
-
-/** @throws CgnError BAD_INVOCATION with the router's words for a name it refuses; DEPENDENCY_UNREACHABLE */
-async function call(base: string, path: string, method: "GET" | "POST"): Promise<unknown> {
-  const { status, body } = await fetchText(`${base}${path}`, { timeoutMs: 10_000, method });
-  if (status === 200) return JSON.parse(body);
-  if (status >= 400 && status < 500) {
-    const { error } = JSON.parse(body) as { readonly error?: { readonly message?: string } };
-    throw new CgnError(
-      "BAD_INVOCATION",
-      error?.message ?? `Cannot ask the router at ${base}: it answers ${status}`,
-      {},
-    );
-  }
-  const is = status === 0 ? "nothing answers there" : `it answers ${status}`;
-  throw new CgnError(
-    "DEPENDENCY_UNREACHABLE",
-    `Cannot ask the router at ${base}: ${is}. Name its admin port with --admin`,
-    {
-      base,
-    },
-  );
 }

@@ -1,8 +1,9 @@
 import type { Settings } from "../config/settings.ts";
 import { CgnError } from "../core/errors.ts";
 import { RELOAD_PATH, type ReloadReport } from "../core/reload-report.ts";
-import { hostPort, isWildcardHost } from "../engines/address.ts";
-import { CONFIG_OPTIONS, type Command } from "./command.ts";
+import { dialHost, hostPort, isLoopbackHost } from "../engines/address.ts";
+import { ADMIN_OPTIONS, adminKey, guardByConfiguration } from "./admin-client.ts";
+import { type CliContext, CONFIG_OPTIONS, type Command, type Values } from "./command.ts";
 import { loadForCommand, PICK_OPTIONS } from "./load-config.ts";
 
 /** `cgn reload`: let a running `cgn agent`, `cgn router` or `cgn up` take over its changed file. */
@@ -13,14 +14,15 @@ export const reloadCommand: Command = {
   options: {
     ...CONFIG_OPTIONS,
     ...PICK_OPTIONS,
-    admin: { type: "string", value: "HOST:PORT", about: "its admin port (default: as the file says)" },
+    admin: { type: "string", value: "HOST:PORT|URL", about: "its admin port (default: as the file says)" },
+    "key-file": ADMIN_OPTIONS["key-file"],
   },
   async run({ options }, cli) {
     // What is wrong in the file is told here, with its place, before anybody is asked.
     const settings = loadForCommand(options, cli);
     const admin = options["admin"];
-    const places = typeof admin === "string" ? [admin] : adminPlaces(settings);
-    for (const line of reloadLines(await askDaemon("reload", RELOAD_PATH, places))) cli.out(line);
+    const places = typeof admin === "string" ? [adminPlace(admin)] : adminPlaces(settings);
+    for (const line of reloadLines(await askDaemon("reload", RELOAD_PATH, places, { options, cli }))) cli.out(line);
     return 0;
   },
 };
@@ -29,9 +31,14 @@ export const reloadCommand: Command = {
  * Ask the daemon for a change that answers at one of these admin ports.
  * @throws CgnError CONFIG_INVALID when it refuses; DEPENDENCY_UNREACHABLE when there is none
  */
-export async function askDaemon(what: string, path: string, places: readonly string[]): Promise<ReloadReport> {
+export async function askDaemon(
+  what: string,
+  path: string,
+  places: readonly string[],
+  asker: Asker,
+): Promise<ReloadReport> {
   for (const place of places) {
-    const report = await ask(what, place, path);
+    const report = await ask(what, place, path, asker);
     if (report !== undefined) return report;
   }
   const where = places.join(" and ");
@@ -42,10 +49,25 @@ export async function askDaemon(what: string, path: string, places: readonly str
   );
 }
 
-/** An agent's admin port, and the router's of `cgn up`. */
-export function adminPlaces({ agent, metrics, router }: Settings): string[] {
+/** Whose certificates and keys the question has. */
+export interface Asker {
+  readonly options: Values;
+  readonly cli: CliContext;
+}
+
+/** The base URL of an admin port that a flag names. */
+export function adminPlace(text: string): string {
+  return (/^https?:\/\//.test(text) ? text : `http://${text}`).replace(/\/+$/, "");
+}
+
+/** An agent's admin port, and the router's of `cgn up`: off loopback they speak TLS where there is a certificate. */
+export function adminPlaces({ agent, metrics, router, security }: Settings): string[] {
   const listens = [agent.listenAdmin ?? metrics.listen, router.listenAdmin];
-  return [...new Set(listens.map(({ host, port }) => hostPort(isWildcardHost(host) ? "127.0.0.1" : host, port)))];
+  const urls = listens.map(({ host, port }) => {
+    const scheme = security.certFile === undefined || isLoopbackHost(host) ? "http" : "https";
+    return `${scheme}://${hostPort(dialHost(host), port)}`;
+  });
+  return [...new Set(urls)];
 }
 
 const TIMEOUT_MS = 30_000;
@@ -54,12 +76,22 @@ const TIMEOUT_MS = 30_000;
  * @returns undefined when nothing listens there, or something that does not know the path
  * @throws CgnError when it refuses
  */
-async function ask(what: string, place: string, path: string): Promise<ReloadReport | undefined> {
+async function ask(
+  what: string,
+  place: string,
+  path: string,
+  { options, cli }: Asker,
+): Promise<ReloadReport | undefined> {
+  const leave = place.startsWith("https:") ? guardByConfiguration(options, cli) : () => {};
+  const key = adminKey(options, cli);
+  const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
   let reply: Response;
   try {
-    reply = await fetch(`http://${place}${path}`, { method: "POST", signal: AbortSignal.timeout(TIMEOUT_MS) });
+    reply = await fetch(`${place}${path}`, { method: "POST", headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
   } catch {
     return undefined;
+  } finally {
+    leave();
   }
   const text = await reply.text();
   if (reply.status === 404 || reply.status === 405) return undefined;

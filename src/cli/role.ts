@@ -1,9 +1,10 @@
 import { ROLES } from "../core/engine-kind.ts";
 import { CgnError } from "../core/errors.ts";
 import { ROLE_PATH } from "../core/reload-report.ts";
+import { ADMIN_OPTIONS } from "./admin-client.ts";
 import { CONFIG_OPTIONS, type Command } from "./command.ts";
 import { loadForCommand, PICK_OPTIONS } from "./load-config.ts";
-import { adminPlaces, askDaemon, reloadLines } from "./reload.ts";
+import { adminPlace, adminPlaces, askDaemon, reloadLines } from "./reload.ts";
 
 /** `cgn role NODE ROLE`: an engine takes another part in prefill and decode. */
 export const roleCommand: Command = {
@@ -24,9 +25,10 @@ export const roleCommand: Command = {
     model: PICK_OPTIONS.model,
     admin: {
       type: "string",
-      value: "HOST:PORT",
+      value: "HOST:PORT|URL",
       about: "admin port of its cgn agent or cgn up (default: as the file says)",
     },
+    "key-file": ADMIN_OPTIONS["key-file"],
   },
   async run({ options, positionals }, cli) {
     const [node = "", role = ""] = positionals;
@@ -38,9 +40,9 @@ export const roleCommand: Command = {
       );
     }
     const admin = options["admin"];
-    const places = typeof admin === "string" ? [admin] : adminPlaces(loadForCommand(options, cli));
+    const places = typeof admin === "string" ? [adminPlace(admin)] : adminPlaces(loadForCommand(options, cli));
     const query = new URLSearchParams({ node, role });
-    const report = await askDaemon("change the role", `${ROLE_PATH}?${query}`, places);
+    const report = await askDaemon("change the role", `${ROLE_PATH}?${query}`, places, { options, cli });
     for (const line of reloadLines(report)) cli.out(line);
     return 0;
   },

@@ -26,7 +26,11 @@ export interface RouterStatus {
     readonly reason?: string;
     readonly members: readonly { readonly kind: string }[];
     readonly marks: Readonly<Record<string, string>>;
+    /** Settings that all routers share; they win over files. */
+    readonly shared?: Readonly<Record<string, string>>;
   };
+  /** Routers of other clusters. */
+  readonly federation?: readonly { readonly name: string; readonly up: boolean; readonly reason: string }[];
   /** Copies of kvcacheds elsewhere; absent where one is embedded. */
   readonly sources?: {
     readonly mirrors?: readonly { readonly kvcached: string; readonly state: string; readonly reason?: string }[];

@@ -14,6 +14,8 @@ export function routerText(status: RouterStatus, figures: RouterFigures): string
   if (status.workers.length > 0) parts.push("", workerTable(status, figures));
   const cluster = clusterLine(status);
   if (cluster !== undefined) parts.push("", cluster);
+  const shared = Object.entries(status.cluster?.shared ?? {}).map(([key, value]) => plain(`${key} = ${value}`));
+  if (shared.length > 0) parts.push("", `shared, and wins over files: ${shared.join(", ")}`);
   const troubles = troublesOf(status);
   if (troubles.length > 0) parts.push("", ...troubles.map((text) => `! ${plain(text)}`));
   return parts.join("\n");
@@ -92,7 +94,7 @@ function clusterLine({ cluster, sources }: RouterStatus): string | undefined {
 }
 
 /** Whatever is worse than it could be, with what to do. */
-function troublesOf({ models, workers, access, tracing, cluster, sources }: RouterStatus): string[] {
+function troublesOf({ models, workers, access, tracing, cluster, sources, federation }: RouterStatus): string[] {
   const limits = access?.rateLimit;
   return [
     ...(cluster?.ok === false
@@ -107,6 +109,7 @@ function troublesOf({ models, workers, access, tracing, cluster, sources }: Rout
     ...(limits?.state === "lost" ? [`rate limits: ${limits.store} is lost (${limits.onLoss})`] : []),
     ...(access?.keysFile?.problem === undefined ? [] : [`keys file: ${access.keysFile.problem}`]),
     ...(access?.oidc?.problem === undefined ? [] : [`${access.oidc.issuer}: ${access.oidc.problem}`]),
+    ...(federation ?? []).flatMap(({ name, up, reason }) => (up ? [] : [`other cluster ${name}: ${reason}`])),
     ...(tracing?.problem === undefined ? [] : [`traces to ${tracing.endpoint}: ${tracing.problem}`]),
   ];
 }

@@ -5,7 +5,7 @@ import type { Membership } from "../core/membership.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import { RELOAD_PATH } from "../core/reload-report.ts";
 import type { WorkerDirectory } from "../core/worker.ts";
-import { dialHost, hostPort } from "../engines/address.ts";
+import { dialHost, hostPort, isLoopbackHost } from "../engines/address.ts";
 import { tokenizerSource } from "../engines/engine.ts";
 import { ENGINES } from "../engines/registry.ts";
 import { createRouter } from "../router/create-router.ts";
@@ -13,6 +13,8 @@ import { type EngineSpec, parseEngineSpec } from "../router/engine-spec.ts";
 import { watchEngines } from "../router/engine-watch.ts";
 import { createModelTemplates } from "../router/model-templates.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
+import { countTls } from "../telemetry/tls-gauges.ts";
+import { guardOutgoing, outgoingOptions } from "../wire/outgoing.ts";
 import { openTls, type WireTls } from "../wire/tls.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, LOG_OPTIONS, type Values } from "./command.ts";
 import { commandLog } from "./command-log.ts";
@@ -128,6 +130,7 @@ function openFleet(
   const { host, port } = settings.agent.listen;
   const tls = openTls(settings.security, { clock, log });
   const scheme = tls.serverOptions() === undefined ? "http" : "https";
+  const unguard = guardOutgoing(tls);
   const ownAgent = isShared(settings) ? [] : [`${scheme}://${hostPort(dialHost(host), port)}`];
   const agents = namedMembers("agent", byFlags ? agentTexts : ownAgent);
   const adopted = createMemoryDirectory();
@@ -147,6 +150,7 @@ function openFleet(
     close() {
       tls.close();
       watch.close();
+      unguard();
       followed.close();
     },
   };
@@ -177,6 +181,7 @@ async function runUntilStopped(
   const kvcacheds = textsOf(options, "kvcached");
   const metrics = createMetrics();
   const knowledge = openKnowledge({
+  countTls(metrics, parts.tls);
     memberships: [
       ...(kvcacheds.length === 0 ? [] : [namedMembers("kvcached", kvcacheds)]),
       ...(isShared(settings) ? [membership] : []),
@@ -203,6 +208,7 @@ async function runUntilStopped(
     membership,
     tls: parts.tls,
     ...guarded,
+    engineTls: () => outgoingOptions(parts.tls),
     tracer,
     clock,
     log,
@@ -221,7 +227,8 @@ async function runUntilStopped(
     await parts.first;
     const { address, adminAddress } = router;
     cli.err(
-      `Router listens on ${parts.scheme}://${hostPort(address.host, address.port)}, admin on http://${hostPort(adminAddress.host, adminAddress.port)}`,
+      `Router listens on ${parts.scheme}://${hostPort(address.host, address.port)}, admin on ${adminScheme}://${hostPort(adminAddress.host, adminAddress.port)}`,
+    const adminScheme = isLoopbackHost(settings.router.listenAdmin.host) ? "http" : parts.scheme;
     );
     const own = ownMember("router", { ...address, scheme: parts.scheme }, settings.router.nodeId, settings, clock);
     const withdraw = membership.announce(own);

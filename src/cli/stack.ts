@@ -1,5 +1,6 @@
 import { randomInt } from "node:crypto";
 import { type Agent, createAgent } from "../agent/agent.ts";
+import { startFigures } from "../agent/figures.ts";
 import { createMemoryDirectory } from "../cluster/memory-directory.ts";
 import type { Settings } from "../config/settings.ts";
 import { requireFolders } from "../config/usable-folders.ts";
@@ -13,8 +14,10 @@ import { createKvcached, type Kvcached } from "../kvcached/service.ts";
 import { createRouter, type Router } from "../router/create-router.ts";
 import { createModelTemplates } from "../router/model-templates.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
+import { countTls } from "../telemetry/tls-gauges.ts";
 import { kvRoutes } from "../wire/kv-server.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
+import { guardOutgoing, outgoingOptions } from "../wire/outgoing.ts";
 import { openTls } from "../wire/tls.ts";
 import { engineDetails, engineLogs } from "./engine-details.ts";
 import { openAccessOf } from "./open-access.ts";
@@ -58,9 +61,11 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
   const guarded = await openAccessOf(settings, { clock, log });
   const tls = openTls(settings.security, { clock, log });
   const membership = await joinCluster(settings, { clock, log });
+  const unguard = guardOutgoing(tls);
   const directory = createMemoryDirectory();
   const metrics = createMetrics();
   const tracer = openTracer(settings, { clock, log, metrics });
+  countTls(metrics, tls);
   let agentOf: Agent | undefined;
   const kvcached = createKvcached({
     clock,
@@ -81,6 +86,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     membership,
     tls,
     ...guarded,
+    engineTls: () => outgoingOptions(tls),
     engineKey: (id) => agentOf?.apiKey(id) ?? guarded.engineKey(),
     tracer,
     clock,
@@ -105,13 +111,16 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
   let wire: WireServer | undefined;
   const close = async (): Promise<void> => {
     await router.close();
+  let figures: ReturnType<typeof startFigures> | undefined;
     guarded.access.close();
+    figures?.close();
     await tracer?.close();
     await wire?.close();
     await membership.close();
     tls.close();
     unfollow();
     kvcached.close();
+    unguard();
   };
   try {
     const inflight = (id: WorkerId): number =>
@@ -125,6 +134,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     wire = await serveIndex(settings, kvcached, log);
     agent.start();
     return {
+    figures = startFigures({ agent, metrics: settings.metrics, clock, log, env });
       agent,
       kvcached,
       router,

@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
-import type { Member, Membership, MembershipHealth, NodeMark } from "../core/membership.ts";
+import type { Member, Membership, MembershipHealth, NodeMark, SharedConfig } from "../core/membership.ts";
 import type { EtcdClient, EtcdReply } from "./etcd-client.ts";
 import { EtcdLease } from "./etcd-lease.ts";
 import { EtcdKeys, EtcdState } from "./etcd-state.ts";
@@ -123,6 +123,24 @@ class EtcdMembership implements Membership {
     // The watch says the same in a moment; whoever asked sees it now.
     if (mark === undefined) this.#state.delete(key);
     else this.#state.set(key, mark);
+    this.#publish();
+  }
+
+  readonly shared: SharedConfig = {
+    values: () => this.#state.shared(),
+    change: (changes) => this.#share(changes),
+  };
+
+  async #share(changes: ReadonlyMap<string, string | undefined>): Promise<void> {
+    const success = [...changes].map(([name, value]) => {
+      const key = base64(this.#keys.shared(name));
+      return value === undefined ? { request_delete_range: { key } } : { request_put: { key, value: base64(value) } };
+    });
+    await this.#o.client.call("kv/txn", { success });
+    for (const [name, value] of changes) {
+      if (value === undefined) this.#state.delete(this.#keys.shared(name));
+      else this.#state.set(this.#keys.shared(name), value);
+    }
     this.#publish();
   }
 

@@ -2,7 +2,9 @@ import { isDeepStrictEqual } from "node:util";
 import { type Member, type NodeMark, sortMembers } from "../core/membership.ts";
 import { memberFromJson, NODE_MARKS } from "./member-json.ts";
 
-/** Keys of a cluster in etcd: `/cgn/NAME/members/KIND/ID` with a lease, `/cgn/NAME/marks/NODE` without one. */
+/**
+ * Keys of a cluster in etcd: `/cgn/NAME/members/KIND/ID` with a lease, `/cgn/NAME/marks/NODE` and `/cgn/NAME/config/KEY` without one.
+ */
 export class EtcdKeys {
   readonly prefix: string;
 
@@ -23,10 +25,28 @@ export class EtcdKeys {
     return `${this.prefix}marks/${encodeURIComponent(node)}`;
   }
 
+  shared(key: string): string {
+    return `${this.prefix}config/${encodeURIComponent(key)}`;
+  }
+
   /** The node that a key is the mark of. */
   markedNode(key: string): string | undefined {
-    const start = `${this.prefix}marks/`;
-    return key.startsWith(start) ? decodeURIComponent(key.slice(start.length)) : undefined;
+    return this.#below("marks/", key);
+  }
+
+  /** The setting that a key has the value of. */
+  sharedKey(key: string): string | undefined {
+    return this.#below("config/", key);
+  }
+
+  #below(part: string, key: string): string | undefined {
+    const start = this.prefix + part;
+    try {
+      return key.startsWith(start) ? decodeURIComponent(key.slice(start.length)) : undefined;
+    } catch {
+      // Not one of ours.
+      return undefined;
+    }
   }
 
   isMember(key: string): boolean {
@@ -39,6 +59,8 @@ export class EtcdState {
   readonly #keys: EtcdKeys;
   readonly #members = new Map<string, Member>();
   readonly #marks = new Map<string, NodeMark>();
+  readonly #shared = new Map<string, string>();
+  #listedShared: ReadonlyMap<string, string> = new Map();
   #listed: readonly Member[] = [];
   #listedMarks: ReadonlyMap<string, NodeMark> = new Map();
 
@@ -52,6 +74,10 @@ export class EtcdState {
 
   marks(): ReadonlyMap<string, NodeMark> {
     return this.#listedMarks;
+  }
+
+  shared(): ReadonlyMap<string, string> {
+    return this.#listedShared;
   }
 
   /** Keys of the members that are listed. */
@@ -68,6 +94,8 @@ export class EtcdState {
       else this.#marks.delete(node);
       return isMark;
     }
+    const setting = this.#keys.sharedKey(key);
+    if (setting !== undefined) this.#shared.set(setting, value);
     if (!this.#keys.isMember(key)) return true;
     const member = memberFromJson(value);
     if (member === undefined || this.#keys.member(member) !== key) {
@@ -80,23 +108,30 @@ export class EtcdState {
 
   delete(key: string): void {
     const node = this.#keys.markedNode(key);
-    if (node === undefined) this.#members.delete(key);
-    else this.#marks.delete(node);
+    const setting = this.#keys.sharedKey(key);
+    if (node !== undefined) this.#marks.delete(node);
+    else if (setting !== undefined) this.#shared.delete(setting);
+    else this.#members.delete(key);
   }
 
   /** Take everything off but these keys. */
   keepOnly(keys: ReadonlySet<string>): void {
     for (const key of this.#members.keys()) if (!keys.has(key)) this.#members.delete(key);
     for (const node of this.#marks.keys()) if (!keys.has(this.#keys.mark(node))) this.#marks.delete(node);
+    for (const key of this.#shared.keys()) if (!keys.has(this.#keys.shared(key))) this.#shared.delete(key);
   }
 
   /** Make the changes since the last call visible. @returns whether there were any */
   publish(): boolean {
     const members = sortMembers(this.#members.values());
-    const isSame = isDeepStrictEqual(members, this.#listed) && isDeepStrictEqual(this.#marks, this.#listedMarks);
-    if (isSame) return false;
-    this.#listed = members;
-    this.#listedMarks = new Map(this.#marks);
-    return true;
+    const changes = [
+      !isDeepStrictEqual(members, this.#listed),
+      !isDeepStrictEqual(this.#marks, this.#listedMarks),
+      !isDeepStrictEqual(this.#shared, this.#listedShared),
+    ] as const;
+    if (changes[0]) this.#listed = members;
+    if (changes[1]) this.#listedMarks = new Map(this.#marks);
+    if (changes[2]) this.#listedShared = new Map(this.#shared);
+    return changes.some(Boolean);
   }
 }

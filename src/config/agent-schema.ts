@@ -17,6 +17,11 @@ export const agentSchema = z.strictObject({
       defaultText: "the engine sees all GPUs",
     },
   ),
+  relay: about(
+    z.enum(["auto", "always", "never"]).default("auto"),
+    "Engines that listen on loopback are reached from other hosts through this agent's port (`auto`), or all of its engines are from " +
+      "everywhere (`always`). Only where `[security].require_mtls` asks everybody for a certificate, or the port is on loopback",
+  ),
   kv_uds: optionalText("Unix socket of cgn-kvcached", {
     unit: "path",
     defaultText: "/run/cognitora/kv.sock, or in the user's runtime folder where that cannot be written",

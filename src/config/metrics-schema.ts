@@ -16,8 +16,13 @@ export const metricsSchema = z.strictObject({
       .default([]),
     "More Prometheus texts to read",
   ),
-  redfish_url: optionalText("Redfish service of the original's power readings", { unit: "URL", unsupported: true }),
-  redfish_user: optionalText("Its user", { unsupported: true }),
-  redfish_password: optionalText("Its password", { secret: true, unsupported: true }),
+  redfish_url: optionalText(
+    "Redfish service of this host's management controller, whose power the weight `power` counts where GPUs tell none",
+    {
+      unit: "URL",
+    },
+  ),
+  redfish_user: optionalText("Its user (HTTP Basic)"),
+  redfish_password: optionalText("Its password", { secret: true }),
   ipmi_fallback: flag("Read power by IPMI (original)", false, { unsupported: true }),
 });

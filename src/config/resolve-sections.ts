@@ -7,6 +7,7 @@ import { isWritten, type LoadContext, parsePart, report } from "./load-context.t
 import type {
   AgentSettings,
   ClusterSettings,
+  FederationSettings,
   KvSettings,
   MetricsSettings,
   ModelSettings,
@@ -103,7 +104,33 @@ export function routerSettings(
       colocateBelowTokens: router.disagg.colocate_below_tokens,
       prefillTimeoutMs: router.disagg.prefill_timeout,
     },
+    ...given({ federation: federationSettings(ctx, router.federation) }),
   };
+}
+
+function federationSettings(
+  ctx: LoadContext,
+  { enabled, peers, key, max_hops: maxHops, health_interval: healthIntervalMs }: Section<"router">["federation"],
+): FederationSettings | undefined {
+  if (!enabled) return undefined;
+  const urls = peers.map((text) => (/^https?:\/\//.test(text) ? text : `http://${text}`).replace(/\/+$/, ""));
+  const wrong = peers.find((_, index) => !URL.canParse(urls[index]!) || new URL(urls[index]!).pathname !== "/");
+  if (wrong !== undefined) {
+    report(ctx, ["router", "federation", "peers"], {
+      problem: `"${wrong}" is no address of a router`,
+      remedy: 'Write for example "https://east.example.com:8080"',
+    });
+    return undefined;
+  }
+  if (urls.length === 0) {
+    report(ctx, ["router", "federation", "enabled"], {
+      severity: "warning",
+      problem: "no peers are named, so nothing is handed on",
+      remedy: "Name the other clusters' routers in [router.federation].peers",
+    });
+    return undefined;
+  }
+  return { peers: urls, maxHops, healthIntervalMs, ...given({ key }) };
 }
 
 export function agentSettings(ctx: LoadContext, agent: Section<"agent">, kv: Section<"kv">): AgentSettings {
@@ -114,6 +141,7 @@ export function agentSettings(ctx: LoadContext, agent: Section<"agent">, kv: Sec
     nodeId: agent.node_id ?? ctx.host.hostname,
     role: agent.role,
     kvUds: agent.kv_uds ?? kv.uds ?? defaultPath(ctx.host, "runtime", "kv.sock"),
+    relay: agent.relay,
     readyTimeoutMs: agent.ready_timeout,
     heartbeatMs: agent.heartbeat,
     drainGraceMs: agent.drain_grace,
@@ -178,10 +206,12 @@ export function securitySettings(ctx: LoadContext, security: Section<"security">
 }
 
 export function metricsSettings(metrics: Section<"metrics">): MetricsSettings {
+  const { redfish_url: url, redfish_user: user, redfish_password: password } = metrics;
   return {
     listen: metrics.listen,
     scrapeIntervalMs: metrics.scrape_interval,
     scrapeTargets: metrics.scrape_targets,
+    ...given({ redfish: url === undefined || url === "" ? undefined : { url, ...given({ user, password }) } }),
   };
 }
 

@@ -110,8 +110,17 @@ const disagg = z
 
 const federation = z
   .strictObject({
-    enabled: flag("Hand requests to other clusters (original)", false, { unsupported: true }),
-    peers: about(textList().prefault([]), "Routers of other clusters", { unit: "URL", unsupported: true }),
+    enabled: flag("Hand requests that no engine here can take (in time) to other clusters, as a last resort", false),
+    peers: about(textList().prefault([]), "Routers of other clusters, asked in this order", { unit: "URL" }),
+    key: optionalText("API key of ours with them", { secret: true, defaultText: "none is sent" }),
+    max_hops: about(
+      z.int().min(0).max(16).default(1),
+      "How often one request may be handed on, counted from its client",
+      {
+        unit: "clusters",
+      },
+    ),
+    health_interval: duration("How often they are asked whether they are there, and for their models", 5_000),
   })
   .prefault({});
 
@@ -168,6 +177,6 @@ export const routerSchema = z.strictObject({
     cascadeSection,
     "Small models first: a larger one is asked when they are not sure ([cascade.md](cascade.md))",
   ),
-  federation: about(federation, "Federation of the original", { unsupported: true }),
+  federation: about(federation, "Other clusters"),
   autoscaler: about(autoscaler, "Autoscaler of the original", { unsupported: true }),
 });

@@ -122,6 +122,8 @@ export interface RouterSettings {
     readonly colocateBelowTokens: number;
     readonly prefillTimeoutMs: number;
   };
+  /** Undefined: there is none. */
+  readonly federation?: FederationSettings;
 }
 
 /** All times in ms; 0: no limit. */
@@ -139,6 +141,15 @@ export interface AnswerSettings {
 /** What a model has of its own. */
 export type ModelAnswers = { readonly [K in keyof AnswerSettings]?: AnswerSettings[K] };
 
+/** Other clusters that take what this one cannot. */
+export interface FederationSettings {
+  /** Base URLs of their routers; one at least. */
+  readonly peers: readonly string[];
+  readonly key?: string;
+  readonly maxHops: number;
+  readonly healthIntervalMs: number;
+}
+
 export interface AgentSettings {
   readonly listen: HostPort;
   readonly listenGrpc?: HostPort;
@@ -146,6 +157,8 @@ export interface AgentSettings {
   readonly nodeId: string;
   readonly role: Role;
   readonly kvUds: string;
+  /** Which engines other hosts reach through the agent's port. */
+  readonly relay: "auto" | "always" | "never";
   readonly readyTimeoutMs: number;
   readonly readyProbeUrl?: string;
   readonly heartbeatMs: number;
@@ -213,6 +226,8 @@ export interface MetricsSettings {
   readonly listen: HostPort;
   readonly scrapeIntervalMs: number;
   readonly scrapeTargets: readonly { readonly name: string; readonly url: string }[];
+  /** The host's management controller, where one is named. */
+  readonly redfish?: { readonly url: string; readonly user?: string; readonly password?: string };
 }
 
 export interface ModelSettings extends ModelSpec {

@@ -19,12 +19,6 @@ const RULES: readonly Unsupported[] = [
     remedy: "Set [router.admission].ttft_slo, or send x-cgn-deadline-ms with a request",
   },
   {
-    path: ["metrics", "redfish_url"],
-    asks: isGiven,
-    problem: "this version of cgn reads no power figures by Redfish; the redfish_ keys do nothing",
-    remedy: "Let Prometheus read them with a Redfish exporter, and set [router.score_weights].power = 0",
-  },
-  {
     path: ["metrics", "ipmi_fallback"],
     asks: isOn,
     problem: "this version of cgn reads no power figures by IPMI; the key does nothing",

@@ -28,6 +28,17 @@ export interface MembershipHealth {
   readonly source: string;
 }
 
+/** Settings that all routers of a cluster have in common, by dotted key; values as texts. */
+export interface SharedConfig {
+  /** The same map until one changes. What is not known any more because the source is away stays. */
+  values(): ReadonlyMap<string, string>;
+  /**
+   * Change several at once, or none of them; undefined takes one off. Subscribers of the membership hear of it.
+   * @throws CgnError DEPENDENCY_UNREACHABLE; nothing has changed then
+   */
+  change(changes: ReadonlyMap<string, string | undefined>): Promise<void>;
+}
+
 /**
  * Who is there. One contract for one process, a file, etcd and Kubernetes; `cluster/membership.case.ts` has its rules.
  *
@@ -49,7 +60,9 @@ export interface Membership {
    * @throws CgnError DEPENDENCY_UNREACHABLE, NOT_SUPPORTED, STORAGE_UNUSABLE; nothing has changed then
    */
   mark(node: string, mark: NodeMark | undefined): Promise<void>;
-  /** Called after each change of the list, of the marks or of the health, never before one; the result ends it. */
+  /** Where the source has a place for such things (etcd). */
+  readonly shared?: SharedConfig;
+  /** Called after each change of the list, of the marks, of what is shared or of the health, never before one; the result ends it. */
   subscribe(listener: () => void): () => void;
   health(): MembershipHealth;
   close(): Promise<void>;

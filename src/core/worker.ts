@@ -104,6 +104,23 @@ export function holdsNothing(state: WorkerState): boolean {
   return state === "down" || state === "unloaded" || state === "asleep";
 }
 
+/** How an engine is reached through its agent. */
+export interface EngineRelay {
+  /** Path below the agent's own address, where the engine's begins. */
+  readonly path: string;
+  /** Also where the engine's own address could be reached. */
+  readonly always: boolean;
+}
+
+/** What is measured of an engine and its host now and then. Absent: nobody can tell. */
+export interface EngineFigures {
+  /** Share of the power limit that is not drawn, 0 to 1: of its GPUs, else of the host. */
+  readonly powerHeadroom?: number;
+  readonly powerWatts?: number;
+  /** Share of its KV blocks that no request uses, 0 to 1. */
+  readonly kvFree?: number;
+}
+
 /** One engine as the router and kvcached may know it. The KV-offload dial is not part of it. */
 export interface WorkerInfo {
   readonly id: WorkerId;
@@ -145,6 +162,9 @@ export interface WorkerInfo {
   readonly maxModelTokens?: number;
   /** Roles `prefill` and `decode`: how it hands over. */
   readonly handOver?: HandOver;
+  /** Its agent passes requests on to it. */
+  readonly relay?: EngineRelay;
+  readonly figures?: EngineFigures;
 }
 
 /** Prompts believed kept by ranks that cannot be told apart. */

@@ -4,6 +4,8 @@ export interface TextReply {
   readonly body: string;
   /** With status 0: nobody listens there, as opposed to no answer in time. */
   readonly refused: boolean;
+  /** With status 0: what is wrong with its certificate or ours, in Node's words. */
+  readonly tls?: string;
 }
 
 export interface TextRequest {
@@ -16,6 +18,8 @@ export interface TextRequest {
 
 /** No probe, template or metrics page is longer. */
 const MAX_BYTES = 16 * 1024 * 1024;
+
+const TLS_WORDS = /certificate|\bTLS\b|\bSSL\b|self-signed|altname/i;
 
 async function boundedText(res: Response): Promise<string> {
   const chunks: Uint8Array[] = [];
@@ -43,6 +47,8 @@ export async function fetchText(url: string, request: TextRequest): Promise<Text
   } catch (e) {
     const cause = e instanceof Error ? e.cause : undefined;
     const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
-    return { status: 0, body: "", refused: code === "ECONNREFUSED" || code === "ENOTFOUND" };
+    const why = cause instanceof Error ? cause.message : "";
+    const tls = TLS_WORDS.test(why) ? { tls: why } : {};
+    return { status: 0, body: "", refused: code === "ECONNREFUSED" || code === "ENOTFOUND", ...tls };
   }
 }

@@ -15,6 +15,12 @@ export function requireLocalHost(req: IncomingMessage, path: string): void {
   throw new CgnError("HOST_REFUSED", message, { host });
 }
 
+/** Does the connection come from this host by loopback? What a request says of itself (`Host`) proves nothing there. */
+export function isFromLoopback({ socket }: Pick<IncomingMessage, "socket">): boolean {
+  const from = (socket.remoteAddress ?? "").replace(/^::ffff:/i, "");
+  return from === "::1" || from.startsWith("127.");
+}
+
 /**
  * Is the request from a page that this very server served? A browser names the page's origin itself; another page cannot say ours.
  * Whoever relies on it must know that the `Host` is ours too: by `requireLocalHost()`, or by a key.

@@ -13,6 +13,8 @@ export interface HttpTls {
   /** Undefined: there is none, it speaks clear text. */
   serverOptions(): (SecureContextOptions & { readonly requestCert: boolean; readonly required: boolean }) | undefined;
   onChange(listener: () => void): () => void;
+  /** A connection was refused because the other side did not prove itself. */
+  refused?(why: string, from: string | undefined): void;
 }
 
 export interface HttpServerOptions {
@@ -77,8 +79,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     // Checked here: Node's own answer has no body.
     requireHostHeader: false,
   };
-  const server =
-    secrets === undefined ? createServer(settings) : tlsServer(secrets, settings, options.headersTimeoutMs);
+  const server = secrets === undefined ? createServer(settings) : tlsServer(secrets, settings, options);
   const leaveTls = options.tls?.onChange(() => renew(server, options.tls)) ?? (() => {});
   server.on("request", handle);
   server.on("checkExpectation", (_req, res) => refuseHead(res, 417, "it expects something other than 100-continue"));
@@ -112,7 +113,10 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
   server.on("secureConnection", (socket: TLSSocket) => {
     // No certificate is an answer where none is required; a wrong one never is.
     const shown = secrets?.requestCert === true && Object.keys(socket.getPeerCertificate()).length > 0;
-    if (shown && !socket.authorized) socket.destroy();
+    if (shown && !socket.authorized) {
+      options.tls?.refused?.(String(socket.authorizationError), socket.remoteAddress);
+      socket.destroy();
+    }
     waiting.add(socket);
     tlsSockets.add(socket);
     socket.on("close", () => {
@@ -138,17 +142,23 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
 function tlsServer(
   { required, ...context }: NonNullable<ReturnType<HttpTls["serverOptions"]>>,
   settings: object,
-  handshakeMs = 15_000,
+  { headersTimeoutMs = 15_000, tls }: Pick<HttpServerOptions, "headersTimeoutMs" | "tls">,
 ): TlsServer {
   const server = createTlsServer({
     ...settings,
     ...context,
     rejectUnauthorized: required,
-    handshakeTimeout: handshakeMs,
+    handshakeTimeout: headersTimeoutMs,
     ALPNProtocols: ["http/1.1"],
   });
   // Who speaks no TLS, or cannot prove himself, is cut.
-  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
+    // One that only looks whether the port is open is no news.
+    const { authorizationError, remoteAddress } = socket as TLSSocket;
+    const why = authorizationError ?? (error.code === "ECONNRESET" ? undefined : error.message);
+    if (why !== undefined && why !== null) tls?.refused?.(String(why), remoteAddress);
+    socket.destroy();
+  });
   return server;
 }
 

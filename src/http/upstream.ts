@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import type { SecureContextOptions } from "node:tls";
 import { buildConnector, type Dispatcher, Pool } from "undici";
 import { skipContinue } from "./skip-continue.ts";
 import { readFailure, type UpstreamFailure } from "./upstream-failure.ts";
@@ -43,16 +44,23 @@ export interface UpstreamTimeouts {
 
 export const DEFAULT_TIMEOUTS: UpstreamTimeouts = { connectMs: 5_000, headersMs: 600_000, idleMs: 600_000 };
 
-/** Connection pools, one an origin. An origin that is forgotten loses its connections, and what runs on them fails. */
+/**
+ * Connection pools, one a base URL (which may have a path). One that is forgotten loses its connections, and what runs on them fails.
+ */
 export class Upstreams {
   readonly #timeouts: UpstreamTimeouts;
-  readonly #pools = new Map<string, Pool>();
+  readonly #pools = new Map<string, BasePool>();
   readonly #connect: buildConnector.connector;
 
-  constructor(timeouts: UpstreamTimeouts = DEFAULT_TIMEOUTS) {
+  /** @param tls for `https:`, asked at each new connection */
+  constructor(timeouts: UpstreamTimeouts = DEFAULT_TIMEOUTS, tls?: () => SecureContextOptions) {
     this.#timeouts = timeouts;
-    const connect = buildConnector({ timeout: timeouts.connectMs });
+    // A request a connection, so HTTP/2 would be of no use.
+    const fixed = { timeout: timeouts.connectMs, allowH2: false };
+    const plain = buildConnector(fixed);
     this.#connect = (options, done) => {
+      const secure = tls !== undefined && options.protocol === "https:";
+      const connect = secure ? buildConnector({ ...fixed, ...tls() } as buildConnector.BuildOptions) : plain;
       connect(options, (...[error, socket]) => {
         if (socket === null || error !== null) done(error ?? new Error("no connection"), null);
         else done(null, skipContinue(socket as Socket) as typeof socket);
@@ -60,12 +68,13 @@ export class Upstreams {
     };
   }
 
-  /** Send a request. Never throws and never calls the handler before it returns. */
-  send(origin: string, request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall {
+  /** Send a request. Never throws and never calls the handler before it returns. @param base URL; its path comes before the request's */
+  send(base: string, request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall {
     const exchange = new Exchange(handler);
+    const { pool, prefix } = this.#pool(base);
     const options: Dispatcher.DispatchOptions = {
       method: request.method as Dispatcher.HttpMethod,
-      path: request.path,
+      path: prefix === "" ? request.path : prefix + request.path,
       headers: request.headers as string[],
       body: (request.body ?? null) as Buffer | null,
       reset: request.fresh === true,
@@ -73,42 +82,51 @@ export class Upstreams {
       bodyTimeout: request.idleTimeoutMs ?? null,
     };
     try {
-      this.#pool(origin).dispatch(options, exchange);
+      pool.dispatch(options, exchange);
     } catch (e) {
       queueMicrotask(() => exchange.fail(e));
     }
     return exchange;
   }
 
-  /** Drop an origin's connections; requests that run there fail with `reset`. */
-  forget(origin: string): void {
-    const pool = this.#pools.get(origin);
-    this.#pools.delete(origin);
-    pool?.destroy(null).catch(() => {});
+  /** Drop the connections of a base URL; requests that run there fail with `reset`. */
+  forget(base: string): void {
+    const found = this.#pools.get(base);
+    this.#pools.delete(base);
+    found?.pool.destroy(null).catch(() => {});
   }
 
   async close(): Promise<void> {
     const pools = [...this.#pools.values()];
     this.#pools.clear();
-    await Promise.all(pools.map((pool) => pool.destroy(null)));
+    await Promise.all(pools.map(({ pool }) => pool.destroy(null)));
   }
 
-  #pool(origin: string): Pool {
-    let pool = this.#pools.get(origin);
-    if (pool === undefined) {
+  #pool(base: string): BasePool {
+    let found = this.#pools.get(base);
+    if (found === undefined) {
+      const { origin, pathname } = new URL(base);
       // One request a connection: an answer may take minutes, and none may wait behind another.
-      pool = new Pool(origin, {
+      const pool = new Pool(origin, {
         connections: null,
         pipelining: 1,
         headersTimeout: this.#timeouts.headersMs,
         bodyTimeout: this.#timeouts.idleMs,
         connect: this.#connect,
+        allowH2: false,
         maxHeaderSize: 64 * 1024,
       });
-      this.#pools.set(origin, pool);
+      found = { pool, prefix: pathname.replace(/\/$/, "") };
+      this.#pools.set(base, found);
     }
-    return pool;
+    return found;
   }
+}
+
+/** Connections to an origin, and what stands before each request's path there. */
+interface BasePool {
+  readonly pool: Pool;
+  readonly prefix: string;
 }
 
 /** One request on its way: undici's handler inside, ours outside. */

@@ -6,9 +6,11 @@ import type { Clock } from "../core/clock.ts";
 import type { Log } from "../core/log.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { countTls } from "../telemetry/tls-gauges.ts";
 import { bookingsRoutes } from "../wire/bookings-server.ts";
 import { kvRoutes } from "../wire/kv-server.ts";
 import { listenWire, type WireServer } from "../wire/listen.ts";
+import { guardOutgoing } from "../wire/outgoing.ts";
 import { openTls, type WireTls } from "../wire/tls.ts";
 import { BookingHub } from "./booking-hub.ts";
 import { kvHttpRoutes } from "./kv-http.ts";
@@ -45,6 +47,8 @@ export async function runKvcached(
   const { clock, log, metrics } = deps;
   requireFolders(settings.folders, ["kv.uds", "agent.kv_uds", "kv.index_dir", "cluster.data_dir"]);
   const tls = openTls(security, { clock, log });
+  const unguard = guardOutgoing(tls);
+  countTls(metrics, tls);
   const instance = randomUUID();
   const keeper = new SnapshotKeeper({ dir: kv.indexDir, everyMs: kv.snapshotEveryMs, clock, log, metrics, instance });
   let seed: number;
@@ -52,6 +56,7 @@ export async function runKvcached(
     seed = (await keeper.open()) ?? randomInt(2 ** 32);
   } catch (error) {
     tls.close();
+    unguard();
     throw error;
   }
   let restored = (): void => {};
@@ -73,6 +78,7 @@ export async function runKvcached(
     await keeper.close();
     service.close();
     tls.close();
+    unguard();
     throw error;
   }
   const isTls = tls.serverOptions() !== undefined;
@@ -90,6 +96,7 @@ export async function runKvcached(
       service.close();
       hub.close();
       tls.close();
+      unguard();
     },
   };
 }

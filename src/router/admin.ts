@@ -10,11 +10,13 @@ import { isOwnPage, requireLocalHost } from "../http/local-only.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { pageFile, sendPageFile } from "../web/page-files.ts";
 import { accept } from "./accept.ts";
+import { answerConfig, CONFIG_PATH } from "./admin-config.ts";
 import { clusterHealth, clusterStatus } from "./cluster-view.ts";
 import type { RouterCore } from "./core.ts";
 import { dashboard, history } from "./dashboard.ts";
 import { openApiDocument } from "./openapi/openapi.ts";
 import { serve } from "./router.ts";
+import type { SharedTuning } from "./shared-tuning.ts";
 import { type AdminExtras, readiness, status } from "./status.ts";
 
 export interface AdminOptions {
@@ -27,6 +29,8 @@ export interface AdminOptions {
   readonly loader: ModelLoader | undefined;
   /** Who else is there, and where marks are kept. */
   readonly membership: Membership;
+  /** Settings that all routers share. */
+  readonly shared: SharedTuning;
   /** The router takes no new requests. */
   draining(): boolean;
 }
@@ -74,6 +78,10 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
     if (more !== undefined) {
       requireOperator(req, path, `POST ${path}`);
       return sendJson(res, 200, await more(query));
+    }
+    if (path === CONFIG_PATH) {
+      if (req.method !== "GET" && req.method !== "HEAD") requireOperator(req, path, `POST ${path}`);
+      return answerConfig(options.shared, query, req, res);
     }
     if (path.startsWith("/v1/cgn/models/")) return answerLoad(options, req, res, path);
     if (path.startsWith("/v1/cgn/nodes/")) return answerMark(options, req, res, path);

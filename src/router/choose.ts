@@ -195,5 +195,6 @@ function snapshot(
     tier: found?.tier ?? "device",
     nowMs,
     capacity: c.perReplica,
+    figures: worker.figures,
   });
 }

@@ -12,5 +12,7 @@ export function clusterStatus(membership: Membership): object {
     ...clusterHealth(membership),
     members: membership.list(),
     marks: Object.fromEntries(membership.marks()),
+    // These win over each router's file.
+    shared: Object.fromEntries(membership.shared?.values() ?? []),
   };
 }

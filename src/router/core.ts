@@ -17,6 +17,7 @@ import type { CorsRules } from "./cors.ts";
 import type { DecisionLog } from "./decisions.ts";
 import type { DemandReport } from "./demand-report.ts";
 import type { EngineGauges } from "./engine-gauges.ts";
+import type { Federation } from "./federation.ts";
 import type { Fleet } from "./fleet.ts";
 import type { HotPrefixes } from "./hot-prefixes.ts";
 import type { RendererSource } from "./render.ts";
@@ -45,6 +46,8 @@ export interface RouterCore {
   readonly maxPromptTokens: ReadonlyMap<string, number>;
   /** Names that stand for several models, asked one after the other. */
   readonly cascades: Readonly<Record<string, CascadeChain>>;
+  /** Other clusters; undefined: there are none. */
+  readonly federation: Federation | undefined;
   readonly fleet: Fleet;
   readonly knowledge: PrefixKnowledge;
   readonly renderers: RendererSource;

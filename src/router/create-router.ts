@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { SecureContextOptions } from "node:tls";
 import { type Access, OPEN_ACCESS } from "../access/access.ts";
 import { createMemoryMembership } from "../cluster/memory-membership.ts";
 import { DEFAULT_ANSWERS } from "../config/answer-schema.ts";
@@ -11,6 +12,7 @@ import type { Membership } from "../core/membership.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
+import { isLoopbackHost } from "../engines/address.ts";
 import { ENGINES } from "../engines/registry.ts";
 import { declaredTooLarge } from "../http/body.ts";
 import { type HttpServer, type HttpTls, startHttpServer } from "../http/server.ts";
@@ -27,12 +29,14 @@ import { askHealth } from "./ask-health.ts";
 import { BookShare } from "./book-share.ts";
 import type { RouterCore } from "./core.ts";
 import { DecisionLog } from "./decisions.ts";
+import { Federation } from "./federation.ts";
 import { DemandReport } from "./demand-report.ts";
 import { EngineGauges } from "./engine-gauges.ts";
 import { Fleet } from "./fleet.ts";
 import { HotPrefixes } from "./hot-prefixes.ts";
 import { answerError } from "./opened-stream.ts";
 import type { RendererSource } from "./render.ts";
+import { SharedTuning } from "./shared-tuning.ts";
 import { RequestLog } from "./request-log.ts";
 import { serve } from "./router.ts";
 import { RouterMetrics } from "./router-metrics.ts";
@@ -58,7 +62,7 @@ export interface RouterOptions {
     | "requestLog"
     | "cors"
   > &
-    Partial<Pick<RouterSettings, "answers" | "modelAnswers" | "disagg" | "cascades">>;
+    Partial<Pick<RouterSettings, "answers" | "modelAnswers" | "disagg" | "federation" | "cascades">>;
   /** Who may do what; without it everybody may ask, and nobody is limited. The caller closes it. */
   readonly access?: Access;
   /** The key that an engine asks for: sent for callers whose own key was checked. */
@@ -76,7 +80,9 @@ export interface RouterOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly timeouts?: UpstreamTimeouts;
-  /** Certificates of the front door. The admin port speaks clear text. */
+  /** What connections to engines that speak TLS are made with, asked at each new one. */
+  readonly engineTls?: () => SecureContextOptions;
+  /** Certificates of the front door, and of the admin port off loopback. */
   readonly tls?: HttpTls;
   /** Who loads models that requests wait for; without one nobody waits. */
   readonly loader?: ModelLoader;
@@ -116,10 +122,17 @@ export interface Router {
 export function createRouter(options: RouterOptions): Router {
   const { settings } = options;
   const tuning = new Tuning(settings);
+  const shared = new SharedTuning(settings, membership, options.log);
+  const tuning = new Tuning(shared.current());
+  const core = createCore(options, tuning);
   const core = createCore(options, tuning);
   const membership = options.membership ?? createMemoryMembership();
   core.fleet.setMarks(membership.marks());
-  const leaveMembership = membership.subscribe(() => core.fleet.setMarks(membership.marks()));
+  const leaveMembership = membership.subscribe(() => {
+    core.fleet.setMarks(membership.marks());
+    const tuned = shared.changed();
+    if (tuned !== undefined) tuning.retune(tuned, core.admissions);
+  });
   let http: HttpServer | undefined;
   let admin: HttpServer | undefined;
   let draining = false;
@@ -147,6 +160,7 @@ export function createRouter(options: RouterOptions): Router {
         handle: (req, res) => serve(core, accept(req, res, options.clock.now())),
         refuse(req, res) {
           const error = declaredTooLarge(req, settings.maxBodyBytes);
+          shared,
           if (error === undefined) return false;
           const exchange = accept(req, res, options.clock.now());
           answerError(exchange, error, { "x-request-id": exchange.id });
@@ -164,7 +178,9 @@ export function createRouter(options: RouterOptions): Router {
           extras: options.extras,
           draining: () => draining,
         });
-        admin = await startHttpServer({ name: "admin", listen: settings.listenAdmin, handle });
+        // On loopback commands of this host use it without certificates.
+        const tls = isLoopbackHost(settings.listenAdmin.host) ? undefined : options.tls;
+        admin = await startHttpServer({ name: "admin", listen: settings.listenAdmin, tls, handle });
       } catch (e) {
         await http.close(0);
         throw e;
@@ -172,6 +188,7 @@ export function createRouter(options: RouterOptions): Router {
     },
     async drain(graceMs) {
       draining = true;
+      core.federation?.close();
       await http?.close(graceMs);
     },
     async close() {
@@ -189,7 +206,7 @@ export function createRouter(options: RouterOptions): Router {
       core.requestLog?.close();
       await core.upstreams.close();
     },
-    retune: (next) => tuning.retune(next, core.admissions),
+    retune: (next) => tuning.retune(shared.rebase(next), core.admissions),
     get address() {
       return started(http).address;
     },
@@ -210,8 +227,8 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
   }));
   const metrics = new RouterMetrics(options.metrics, history);
   const abilities = new Abilities(clock);
-  const upstreams = new Upstreams(options.timeouts ?? DEFAULT_TIMEOUTS);
-  const admissions = new Admissions(settings.admission, clock);
+  const upstreams = new Upstreams(options.timeouts ?? DEFAULT_TIMEOUTS, options.engineTls);
+  const admissions = new Admissions(tuning.admission, clock);
   const lost = (worker: WorkerInfo, reason: string): void => {
     const { inFlight } = loads.of(worker.id);
     // A start or a stop in order has nothing in flight, and is the agent's news.
@@ -271,6 +288,8 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
   // Templates are loaded before the first request wants them; nothing waits for them here.
   const warm = (): void => {
     for (const model of fleet.models()) void options.renderers.get(fleet.group(model)!);
+    federation:
+      settings.federation === undefined ? undefined : new Federation(settings.federation, clock, log, options.metrics),
   };
   warm();
   return {

@@ -73,6 +73,8 @@ export interface DecisionRecord {
   policy: string;
   promptBytes?: number;
   promptTokens?: number;
+  /** Why it was handed to another cluster; absent where it was not. */
+  readonly handedOver?: string;
   /** Why the prompt was not matched, where it was not. */
   unmatched?: string;
   /** How long it waited for its model to be loaded; absent where it did not. */

@@ -86,7 +86,9 @@ class Watched {
     if (found === undefined) {
       const reply = await ask(this.#spec.url, "/v1/models");
       const why =
-        reply.status === 0 ? "it does not answer" : `GET /v1/models answers ${reply.status}, and names no model`;
+        reply.status === 0
+          ? (reply.tls ?? "it does not answer")
+          : `GET /v1/models answers ${reply.status}, and names no model`;
       this.#become(reply.status === 0 ? "down" : "starting", why);
       return;
     }
@@ -115,7 +117,7 @@ class Watched {
     const said = `its health probe answers ${reply.status}`;
     if (verdict === "ready") this.#become("ready", "");
     else if (reply.refused) this.#become("down", "connection refused");
-    else if (reply.status === 0) this.#become("down", "no answer to its health probe");
+    else if (reply.status === 0) this.#become("down", reply.tls ?? "no answer to its health probe");
     else this.#become(verdict === "loading" ? "starting" : "down", said);
   }
 

@@ -31,6 +31,10 @@ export class Tuning {
     return this.#settings.policy;
   }
 
+  get admission(): TunedSettings["admission"] {
+    return this.#settings.admission;
+  }
+
   get perReplica(): number | undefined {
     return this.#settings.admission.maxConcurrentPerReplica;
   }

@@ -1,5 +1,6 @@
 import type { WorkerId } from "../core/ids.ts";
 import type { Tier } from "../core/kv-event.ts";
+import type { EngineFigures } from "../core/worker.ts";
 
 /** What a policy may know of a request. */
 export interface RequestFacts {
@@ -45,6 +46,8 @@ export interface WorkerSnapshot {
   readonly placedTokens: number;
   /** Concurrency that it serves well, where known. */
   readonly capacity?: number;
+  /** What is measured of it and its host; only `weighted` counts it. */
+  readonly figures?: EngineFigures;
 }
 
 /** Milliseconds, term by term; their sum is the predicted TTFT. */

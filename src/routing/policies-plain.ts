@@ -75,29 +75,52 @@ export interface ScoreWeights {
 const DEFAULT_CAPACITY = 16;
 
 /**
- * The old weighted score: kv × share of the prompt cached + load × idleness + capacity × free places. `power` has no source
- * of figures yet and counts the same for all.
+ * The old weighted score: kv × share of the prompt cached + load × idleness + power × share of the power limit that is not drawn +
+ * capacity × free KV space. A figure that no worker has makes its term drop out (for `capacity`: free places count instead); a worker
+ * that lacks one others have counts as their mean.
  */
 export function createWeightedPolicy(weights: ScoreWeights): Policy {
-  const value = (request: RequestFacts, w: WorkerSnapshot): number => {
-    const capacity = w.capacity ?? DEFAULT_CAPACITY;
+  const value = (request: RequestFacts, w: WorkerSnapshot, means: Means): number => {
+    const places = w.capacity ?? DEFAULT_CAPACITY;
     const cached = request.promptTokens > 0 ? Math.min(1, w.cachedTokens / request.promptTokens) : 0;
-    const busy = Math.min(1, w.inFlight / capacity);
+    const busy = Math.min(1, w.inFlight / places);
     const waiting = w.queuedTokens / (w.queuedTokens + 8192);
-    return (
-      weights.kv * cached + weights.load * (1 - Math.max(busy, waiting)) + weights.capacity * (1 - busy) + weights.power
-    );
+    const power = means.power === undefined ? 0 : weights.power * (w.figures?.powerHeadroom ?? means.power);
+    const free = means.kvFree === undefined ? 1 - busy : (w.figures?.kvFree ?? means.kvFree);
+    return weights.kv * cached + weights.load * (1 - Math.max(busy, waiting)) + weights.capacity * free + power;
   };
   return {
     name: "weighted",
     choose: (request, workers) => {
+      const means = {
+        power: meanOf(workers, (w) => w.figures?.powerHeadroom),
+        kvFree: meanOf(workers, (w) => w.figures?.kvFree),
+      };
       let index = 0;
       for (let i = 1; i < workers.length; i++) {
-        if (value(request, workers[i]!) > value(request, workers[index]!)) index = i;
+        if (value(request, workers[i]!, means) > value(request, workers[index]!, means)) index = i;
       }
-      return decide("weighted", workers, index, "highest weighted score", (w) => -value(request, w));
+      return decide("weighted", workers, index, "highest weighted score", (w) => -value(request, w, means));
     },
   };
+}
+
+interface Means {
+  readonly power: number | undefined;
+  readonly kvFree: number | undefined;
+}
+
+/** Of the workers that tell it; undefined: none does. */
+function meanOf(workers: readonly WorkerSnapshot[], of: (w: WorkerSnapshot) => number | undefined): number | undefined {
+  let sum = 0;
+  let count = 0;
+  for (const worker of workers) {
+    const value = of(worker);
+    if (value === undefined) continue;
+    sum += value;
+    count++;
+  }
+  return count === 0 ? undefined : sum / count;
 }
 
 function decide(

@@ -150,6 +150,40 @@ describe("createPolicy()", () => {
     expect(draw(1)).not.toEqual(draw(2));
   });
 
+  it("weighted counts power and free KV space where they are told, leaves them out where nobody tells, and ttft ignores them", () => {
+    const only = (key: "power" | "capacity") =>
+      createPolicy("weighted", { seed: 1, weights: { kv: 0, load: 0, power: 0, capacity: 0, [key]: 1 } });
+    const told = [
+      worker("a", { figures: { powerHeadroom: 0.1, kvFree: 0.9 } }),
+      worker("b", { figures: { powerHeadroom: 0.8, kvFree: 0.2 } }),
+    ];
+    expect(only("power").choose(request(), told).worker).toBe("b");
+    expect(only("capacity").choose(request(), told).worker).toBe("a");
+    // One that tells nothing counts as the mean of the others.
+    const silent = worker("c");
+    expect(
+      only("power")
+        .choose(request(), [silent, told[1]!])
+        .candidates.map(({ score }) => score),
+    ).toEqual([-0.8, -0.8]);
+    // Nobody tells: no power term, and free places in the place of KV space.
+    const none = [worker("d", { inFlight: 4 }), worker("e")];
+    expect(
+      only("power")
+        .choose(request(), none)
+        .candidates.map(({ score }) => score),
+    ).toEqual([-0, -0]);
+    expect(only("capacity").choose(request(), none).worker).toBe("e");
+    const same = ttft()
+      .choose(request(), told)
+      .candidates.map(({ score }) => score);
+    expect(same).toEqual(
+      ttft()
+        .choose(request(), [worker("a"), worker("b")])
+        .candidates.map(({ score }) => score),
+    );
+  });
+
   it("weighted follows its weights", () => {
     const only = (key: "kv" | "load") =>
       createPolicy("weighted", { seed: 1, weights: { kv: 0, load: 0, power: 0, capacity: 0, [key]: 1 } });

@@ -1,5 +1,6 @@
 import type { WorkerId } from "../core/ids.ts";
 import type { Tier } from "../core/kv-event.ts";
+import type { EngineFigures } from "../core/worker.ts";
 import type { Rates, WorkerSnapshot } from "./decision.ts";
 import { type LoadView, tokensAhead, type WorkerLoad } from "./load.ts";
 
@@ -15,6 +16,7 @@ export interface SnapshotParts {
   readonly tier: Tier;
   readonly nowMs: number;
   readonly capacity: number | undefined;
+  readonly figures?: EngineFigures | undefined;
 }
 
 /** What a policy sees of one worker. The live router and the simulator's make it here. */
@@ -37,5 +39,6 @@ export function workerSnapshot(p: SnapshotParts): WorkerSnapshot {
     rates,
     placedTokens: load.placed(p.nowMs),
   };
-  return p.capacity === undefined ? snapshot : { ...snapshot, capacity: p.capacity };
+  const known = p.capacity === undefined ? snapshot : { ...snapshot, capacity: p.capacity };
+  return p.figures === undefined ? known : { ...known, figures: p.figures };
 }

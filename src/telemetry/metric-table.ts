@@ -108,6 +108,21 @@ export const METRICS = {
   },
   cgn_router_worker_inflight: { type: "gauge", labels: ["worker"], help: "Requests on a worker now" },
   cgn_router_worker_ready: { type: "gauge", labels: ["worker", "model"], help: "1 when the worker takes requests" },
+  cgn_router_threads: {
+    type: "gauge",
+    labels: [],
+    help: "Threads that have clients' connections, where there are several",
+  },
+  cgn_router_thread_deaths_total: {
+    type: "counter",
+    labels: [],
+    help: "Threads with clients' connections that ended by a fault and were started anew",
+  },
+  cgn_router_thread_loop_delay_seconds: {
+    type: "gauge",
+    labels: ["thread"],
+    help: "Delay of a thread's event loop, 99th percentile of two seconds",
+  },
   cgn_router_breaker_state: {
     type: "gauge",
     labels: ["worker"],
@@ -255,6 +270,31 @@ export const METRICS = {
     help: "Snapshots that failed: write, or read (the file was damaged and put aside)",
   },
   cgn_kvcached_workers: { type: "gauge", labels: [], help: "Workers followed" },
+  cgn_router_federated_requests_total: {
+    type: "counter",
+    labels: ["peer", "result"],
+    help: "Requests handed to another cluster's router, by what came of it: as outcome of cgn_router_requests_total, or refused (it could not take it either)",
+  },
+  cgn_router_federation_peer_up: {
+    type: "gauge",
+    labels: ["peer"],
+    help: "1 when another cluster's router answers",
+  },
+  cgn_tls_certificate_expiry_timestamp_seconds: {
+    type: "gauge",
+    labels: [],
+    help: "When this process's certificate is over, in seconds since 1970. No series: it has none",
+  },
+  cgn_tls_files_usable: {
+    type: "gauge",
+    labels: [],
+    help: "1 when the files of [security] are used as they are; 0: they changed, cannot be used, and the ones before are",
+  },
+  cgn_tls_refused_total: {
+    type: "counter",
+    labels: [],
+    help: "Connections that were refused because the other side did not prove itself, or spoke no TLS",
+  },
 } as const satisfies Record<string, MetricRow>;
 
 export type MetricName = keyof typeof METRICS;

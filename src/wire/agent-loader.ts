@@ -1,4 +1,4 @@
-import { type Client, createClient } from "@connectrpc/connect";
+import { type Client, Code, ConnectError, createClient } from "@connectrpc/connect";
 import type { Clock } from "../core/clock.ts";
 import { CgnError } from "../core/errors.ts";
 import { type WorkerId, workerId } from "../core/ids.ts";
@@ -38,6 +38,9 @@ export function remoteLoader(address: WireAddress, clock: Clock, tls?: WireTls):
     const call = verb === "load" ? client.load : client.unload;
     const reply = await call({ name }, { timeoutMs: CALL_MS }).catch((cause: unknown) => {
       const said = cause instanceof Error ? cause.message : String(cause);
+      if (cause instanceof ConnectError && cause.code === Code.PermissionDenied) {
+        throw new CgnError("FORBIDDEN", `${cause.rawMessage} (agent at ${wireName(address)})`, { name }, { cause });
+      }
       const message = `Cannot ${verb} "${name}": the agent at ${wireName(address)} does not answer (${said}). Start it`;
       throw new CgnError("DEPENDENCY_UNREACHABLE", message, { name }, { cause });
     });

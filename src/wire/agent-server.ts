@@ -4,6 +4,7 @@ import type { Demand, ModelLoader } from "../core/model-loader.ts";
 import type { WorkerDirectory } from "../core/worker.ts";
 import { Agent, type DemandRequest } from "./gen/cgn/agent/v1/agent_pb.ts";
 import { watchValues } from "./watch-values.ts";
+import { requireProved, WIRE_PEER } from "./wire-peer.ts";
 import { workerToMessage } from "./worker-message.ts";
 
 /**
@@ -35,8 +36,14 @@ export function agentRoutes(
         loader?.demand(request.router, demandOf(request));
         return {};
       },
-      load: async ({ name }) => ({ workers: [...((await loader?.load(name)) ?? [])] }),
-      unload: async ({ name }) => ({ workers: [...((await loader?.unload(name)) ?? [])] }),
+      async load({ name }, { values }) {
+        requireProved(values.get(WIRE_PEER), `load "${name}"`);
+        return { workers: [...((await loader?.load(name)) ?? [])] };
+      },
+      async unload({ name }, { values }) {
+        requireProved(values.get(WIRE_PEER), `unload "${name}"`);
+        return { workers: [...((await loader?.unload(name)) ?? [])] };
+      },
     });
   };
 }

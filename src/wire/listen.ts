@@ -3,12 +3,14 @@ import { createServer as createHttpServer, type IncomingMessage, type ServerResp
 import { createServer as createHttp2Server, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
+import type { Duplex } from "node:stream";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
-import type { ConnectRouter } from "@connectrpc/connect";
+import { type ConnectRouter, createContextValues } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { CgnError } from "../core/errors.ts";
 import { MAX_CALL_BYTES, MAX_NOTES_BYTES } from "./kv-limits.ts";
 import type { TlsServerOptions, WireTls } from "./tls.ts";
+import { peerOf, WIRE_PEER } from "./wire-peer.ts";
 
 export type WireRequest = IncomingMessage | Http2ServerRequest;
 export type WireResponse = ServerResponse | Http2ServerResponse;
@@ -24,6 +26,8 @@ export interface WireListen {
   readonly tls?: WireTls | undefined;
   /** Plain HTTP routes beside the RPCs; false: not one of them. */
   readonly http?: (req: WireRequest, res: WireResponse) => boolean;
+  /** What asks for another protocol on its connection (HTTP/1.1); false: not understood, it is cut. */
+  readonly upgrade?: (req: IncomingMessage, socket: Duplex, head: Buffer) => boolean;
 }
 
 export interface WireServer {
@@ -44,13 +48,21 @@ const HTTP2_PREFACE = Buffer.from("PRI * HTTP/2.0");
 export async function listenWire(options: WireListen): Promise<WireServer> {
   const handlerOf = (readMaxBytes: number) =>
     // Zeros are answers too: scripts that read the JSON find every field.
-    connectNodeAdapter({ routes: options.routes, readMaxBytes, jsonOptions: { alwaysEmitImplicit: true } });
+    connectNodeAdapter({
+      routes: options.routes,
+      readMaxBytes,
+      jsonOptions: { alwaysEmitImplicit: true },
+      contextValues: (req) => createContextValues().set(WIRE_PEER, peerOf(req.socket)),
+    });
   const calls = handlerOf(MAX_CALL_BYTES);
   const notes = handlerOf(MAX_NOTES_BYTES);
   const answer = (req: WireRequest, res: WireResponse) => {
     if (options.http?.(req, res) !== true) (carriesNotes(req) ? notes : calls)(req, res);
   };
   const http1 = createHttpServer(answer);
+  http1.on("upgrade", (req, socket, head) => {
+    if (options.upgrade?.(req, socket, head) !== true) socket.destroy();
+  });
   const http2 = createHttp2Server(answer);
   const sockets = new Set<Socket>();
   const keep = (socket: Socket) => {
@@ -80,7 +92,7 @@ export async function listenWire(options: WireListen): Promise<WireServer> {
     if (options.uds !== undefined) servers.push(await listenUnix(options.uds, accept));
     if (options.tcp !== undefined) {
       const material = options.tls?.serverOptions();
-      const server = material === undefined ? createServer(accept) : tlsServer(material, secure);
+      const server = material === undefined ? createServer(accept) : tlsServer(material, secure, options.tls);
       if (options.tls !== undefined && material !== undefined) endReload = reloading(options.tls, server);
       await listening(
         server,
@@ -102,19 +114,26 @@ function carriesNotes({ url, headers }: WireRequest): boolean {
   return url === "/cgn.kv.v1.PrefixIndex/Observe" && !/json/i.test(headers["content-type"] ?? "");
 }
 
-function tlsServer(material: TlsServerOptions, secure: (socket: TLSSocket) => void): Server {
+function tlsServer(material: TlsServerOptions, secure: (socket: TLSSocket) => void, tls: WireTls | undefined): Server {
   const { required, ...context } = material;
   const server = createTlsServer(
     { ...context, rejectUnauthorized: required, ALPNProtocols: ["h2", "http/1.1"] },
     (socket) => {
       // No certificate is an answer where none is required; a wrong one never is.
       const shown = context.requestCert && Object.keys(socket.getPeerCertificate()).length > 0;
-      if (shown && !socket.authorized) socket.destroy();
-      else secure(socket);
+      if (shown && !socket.authorized) {
+        tls?.refused(String(socket.authorizationError), socket.remoteAddress);
+        socket.destroy();
+      } else secure(socket);
     },
   );
-  // Who speaks no TLS, or cannot prove himself, is cut; the reason is his to see.
-  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  // Who speaks no TLS, or cannot prove himself, is cut.
+  server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
+    // One that only looks whether the port is open is no news.
+    const why = socket.authorizationError ?? (error.code === "ECONNRESET" ? undefined : error.message);
+    if (why !== undefined && why !== null) tls?.refused(String(why), socket.remoteAddress);
+    socket.destroy();
+  });
   return server;
 }
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
+import type { Clock } from "../core/clock.ts";
 import { isCgnError } from "../core/errors.ts";
 import { type Log, SILENT_LOG } from "../core/log.ts";
 import { followAgent } from "./agent-client.ts";
@@ -43,7 +44,11 @@ function handClock() {
   return { clock: { now: () => performance.now(), wall: () => Date.now(), after }, fire };
 }
 
-function tlsOf(files: Partial<TlsFiles>, log: Log = SILENT_LOG, { clock } = handClock()): WireTls {
+function tlsOf(
+  files: Partial<TlsFiles>,
+  log: Log = SILENT_LOG,
+  { clock }: { readonly clock: Clock } = handClock(),
+): WireTls {
   const tls = openTls({ requireMtls: false, ...files }, { clock, log });
   ends.push(() => tls.close());
   return tls;
@@ -91,6 +96,29 @@ describe("openTls", () => {
   });
 });
 
+/** A clock that shows this time. */
+const at = (wallMs: number) => ({ clock: { now: () => 0, wall: () => wallMs, after: () => () => {} } });
+const DAY = 86_400_000;
+
+describe("the time of certificates", () => {
+  it("openTls() refuses a certificate and a CA that are over, or do not count yet, and says when", () => {
+    const later = at(Date.now() + 3 * DAY);
+    expect(() => tlsOf(SERVER, SILENT_LOG, later)).toThrow(/cert_file = .*it is over since 20.*pki issue/);
+    expect(() => tlsOf({ caFile: ours.file }, SILENT_LOG, later)).toThrow(/ca_file = .*it is over since/);
+    expect(() => tlsOf(SERVER, SILENT_LOG, at(Date.now() - 3 * DAY))).toThrow(/does not count before 20/);
+  });
+
+  it("openTls() says an end that is near, and tells when it is", () => {
+    const said: string[] = [];
+    const log = { ...SILENT_LOG, warn: (text: string) => void said.push(text) };
+    expect(tlsOf(SERVER, log).status()).toMatchObject({ problem: "", refused: 0 });
+    expect(said).toEqual([]);
+    const { endsAt = 0 } = tlsOf(SERVER, log, at(Date.now() + 0.9 * DAY)).status();
+    expect(said).toEqual([expect.stringMatching(/over soon/)]);
+    expect(endsAt).toBeGreaterThan(Date.now() + 0.9 * DAY);
+  });
+});
+
 describe("listenWire with TLS", () => {
   it("listenWire() answers who proves the server by its CA, and nobody is answered in clear text", async () => {
     const url = await serve(tlsOf(SERVER));
@@ -108,11 +136,17 @@ describe("listenWire with TLS", () => {
   });
 
   it("listenWire() with require_mtls answers only who has a certificate of the client CA", async () => {
-    const url = await serve(tlsOf({ ...SERVER, clientCaFile: ours.file, requireMtls: true }));
+    const said: string[] = [];
+    const log = { ...SILENT_LOG, warn: (text: string) => void said.push(text) };
+    const tls = tlsOf({ ...SERVER, clientCaFile: ours.file, requireMtls: true }, log);
+    const url = await serve(tls);
     const trust = { caFile: ours.file };
     expect(await ask(url, tlsOf({ ...trust, certFile: client.cert, keyFile: client.key }))).toBe("answered");
+    expect(tls.status().refused).toBe(0);
     expect(await ask(url, tlsOf(trust))).not.toBe("answered");
     expect(await ask(url, tlsOf({ ...trust, certFile: stranger.cert, keyFile: stranger.key }))).not.toBe("answered");
+    expect(tls.status().refused).toBe(2);
+    expect(said).toEqual([expect.stringMatching(/refused/)]);
   });
 
   it("listenWire() without require_mtls answers who shows no certificate, and not who shows a wrong one", async () => {

@@ -1,8 +1,7 @@
-import { readFileSync, statSync } from "node:fs";
-import { createSecureContext, type SecureContextOptions } from "node:tls";
+import type { SecureContextOptions } from "node:tls";
 import type { Clock } from "../core/clock.ts";
-import { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
+import { readMaterial, requireWhole, stampOf, TLS_FILES, timeOf } from "./tls-material.ts";
 
 /** Names of the PEM files of `[security]`. */
 export interface TlsFiles {
@@ -24,6 +23,16 @@ export interface TlsServerOptions extends SecureContextOptions {
   readonly required: boolean;
 }
 
+/** How the key material stands. */
+export interface TlsStatus {
+  /** When our certificate is over, in milliseconds since 1970; undefined: there is none. */
+  readonly endsAt: number | undefined;
+  /** Why the files as they are now are not used; "": they are. */
+  readonly problem: string;
+  /** Connections that were refused because the other side could not prove itself, or spoke no TLS. */
+  readonly refused: number;
+}
+
 /** The key material of this process, as its files are now. */
 export interface WireTls {
   /** Undefined: there is no certificate, servers speak clear text. */
@@ -32,6 +41,9 @@ export interface WireTls {
   clientOptions(): SecureContextOptions;
   /** After the files changed and were found good; the result ends it. */
   onChange(listener: () => void): () => void;
+  /** A listener of ours refused a connection. @param why in Node's words @param from address of the other side */
+  refused(why: string, from: string | undefined): void;
+  status(): TlsStatus;
   close(): void;
 }
 
@@ -42,52 +54,66 @@ export interface TlsDeps {
 
 /** How often the files are looked at. By polling: mounted secrets are swapped by symbolic links, which file watches miss. */
 const LOOK_MS = 10_000;
+const DAY_MS = 86_400_000;
+/** The end is said a month ahead, or when a third of the certificate's time is left, and again at these shares of that. */
+const MONTH_MS = 30 * DAY_MS;
+const WARN_SHARES = [1, 0.5, 0.25, 0.1, 0.03, 0] as const;
+/** Refusals are told at most so often; others are only counted. */
+const SAY_MS = 60_000;
 
-/** Files with their keys in `[security]`. */
-const FILES = {
-  caFile: "ca_file",
-  certFile: "cert_file",
-  keyFile: "key_file",
-  clientCaFile: "client_ca_file",
-} as const satisfies Partial<Record<keyof TlsFiles, string>>;
-
-interface Material {
-  readonly ca?: string;
-  readonly cert?: string;
-  readonly key?: string;
-  readonly clientCa?: string;
-}
+const MODERN = { minVersion: "TLSv1.2" } as const;
 
 /**
  * Read the files, and again when they change. Files that became bad (half written, a key of another certificate) are said in the
- * log, and the ones before stay in use.
- * @throws CgnError TLS_INVALID: half configured, not readable, no PEM, the key of another certificate
+ * log, and the ones before stay in use. An end that comes near is said too.
+ * @throws CgnError TLS_INVALID: half configured, not readable, no PEM, the key of another certificate, over
  */
 export function openTls(files: TlsFiles, { clock, log }: TlsDeps): WireTls {
   requireWhole(files);
-  let material = readMaterial(files);
+  let material = readMaterial(files, clock.wall());
   let seen = stampOf(files);
+  let problem = "";
+  let refused = 0;
+  let saidAt = Number.NEGATIVE_INFINITY;
+  let warned: number = Number.POSITIVE_INFINITY;
   const listeners = new Set<() => void>();
   let cancel = (): void => {};
+  const warnOfEnd = (): void => {
+    const time = timeOf(material);
+    if (time === undefined) return;
+    const leftMs = time.endsAt - clock.wall();
+    const noticeMs = Math.min(MONTH_MS, (time.endsAt - time.beginsAt) / 3);
+    const share = WARN_SHARES.findLast((each) => leftMs <= each * noticeMs);
+    if (share === undefined) warned = Number.POSITIVE_INFINITY;
+    if (share === undefined || share >= warned) return;
+    warned = share;
+    const at = new Date(time.endsAt).toISOString();
+    const remedy = "Renew it (cgn pki issue): a new file is used within 10 s";
+    if (leftMs <= 0) log.error("The certificate is over: others refuse it", { cert_file: files.certFile, at, remedy });
+    else log.warn("The certificate is over soon", { cert_file: files.certFile, at, remedy });
+  };
+  const readAgain = (): void => {
+    try {
+      material = readMaterial(files, clock.wall());
+      problem = "";
+      for (const listener of listeners) listener();
+      log.info("TLS files changed: new connections use them");
+    } catch (error) {
+      problem = error instanceof Error ? error.message : String(error);
+      log.error("TLS files changed and are not usable: the ones before stay in use", { why: problem });
+    }
+  };
   const look = (): void => {
     cancel = clock.after(LOOK_MS, () => {
       const stamp = stampOf(files);
-      if (stamp !== seen) {
-        try {
-          material = readMaterial(files);
-          for (const listener of listeners) listener();
-          log.info("TLS files changed: new connections use them");
-        } catch (error) {
-          log.error("TLS files changed and are not usable: the ones before stay in use", {
-            why: error instanceof Error ? error.message : String(error),
-          });
-        }
-        seen = stamp;
-      }
+      if (stamp !== seen) readAgain();
+      seen = stamp;
+      warnOfEnd();
       look();
     });
   };
-  if (Object.keys(FILES).some((name) => files[name as keyof typeof FILES] !== undefined)) look();
+  warnOfEnd();
+  if (Object.keys(TLS_FILES).some((name) => files[name as keyof typeof TLS_FILES] !== undefined)) look();
   return {
     serverOptions() {
       const { cert, key, ca } = material;
@@ -108,94 +134,14 @@ export function openTls(files: TlsFiles, { clock, log }: TlsDeps): WireTls {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    refused(why, from) {
+      refused++;
+      // Whoever connects chooses how often.
+      if (clock.now() - saidAt < SAY_MS) return;
+      saidAt = clock.now();
+      log.warn("A connection was refused: the other side did not prove itself", { why, from, refused });
+    },
+    status: () => ({ endsAt: timeOf(material)?.endsAt, problem, refused }),
     close: () => cancel(),
   };
-}
-
-const MODERN = { minVersion: "TLSv1.2" } as const;
-
-/** Half a configuration protects nobody, and looks as if it did. */
-function requireWhole({ caFile, certFile, keyFile, clientCaFile, requireMtls }: TlsFiles): void {
-  if ((certFile === undefined) !== (keyFile === undefined)) {
-    const [there, missing] = certFile === undefined ? ["key_file", "cert_file"] : ["cert_file", "key_file"];
-    throw invalid(`[security].${there} is set and ${missing} is not`, "Set both, or neither");
-  }
-  if (requireMtls && clientCaFile === undefined && caFile === undefined) {
-    throw invalid("[security].require_mtls is true and no CA is named", "Set client_ca_file to the CA of your clients");
-  }
-  if ((requireMtls || clientCaFile !== undefined) && certFile === undefined) {
-    const key = requireMtls ? "require_mtls" : "client_ca_file";
-    throw invalid(
-      `[security].${key} is set and cert_file is not: clients are only asked for certificates over TLS`,
-      "Set cert_file and key_file",
-    );
-  }
-}
-
-function readMaterial(files: TlsFiles): Material {
-  const read = (name: keyof typeof FILES): string | undefined => {
-    const path = files[name];
-    if (path === undefined) return undefined;
-    try {
-      return readFileSync(path, "utf8");
-    } catch (cause) {
-      throw invalid(
-        `[security].${FILES[name]} = "${path}": ${said(cause)}`,
-        "Name a PEM file that this user may read",
-        cause,
-      );
-    }
-  };
-  const [ca, cert, key, clientCa] = [read("caFile"), read("certFile"), read("keyFile"), read("clientCaFile")];
-  for (const [name, pem] of [
-    ["caFile", ca],
-    ["certFile", cert],
-    ["clientCaFile", clientCa],
-  ] as const) {
-    // Node takes a CA text without any certificate for an empty list, and then nobody is proved.
-    if (pem !== undefined && !pem.includes("-----BEGIN CERTIFICATE-----")) {
-      throw invalid(
-        `[security].${FILES[name]} = "${files[name]}": it has no certificate in PEM form`,
-        "Name a PEM file",
-      );
-    }
-  }
-  try {
-    for (const each of [ca, clientCa]) if (each !== undefined) createSecureContext({ ca: each });
-    if (cert !== undefined && key !== undefined) createSecureContext({ cert, key });
-  } catch (cause) {
-    throw invalid(
-      `the files of [security] do not fit together: ${said(cause)}`,
-      "key_file must be the unencrypted key of cert_file",
-      cause,
-    );
-  }
-  return { ...given("ca", ca), ...given("cert", cert), ...given("key", key), ...given("clientCa", clientCa) };
-}
-
-const given = <K extends string>(name: K, value: string | undefined): { [P in K]?: string } =>
-  value === undefined ? {} : ({ [name]: value } as { [P in K]: string });
-
-/** Changes with the files. */
-function stampOf(files: TlsFiles): string {
-  return Object.keys(FILES)
-    .map((name) => {
-      const path = files[name as keyof typeof FILES];
-      if (path === undefined) return "";
-      try {
-        const { mtimeMs, size, ino } = statSync(path);
-        return `${mtimeMs}/${size}/${ino}`;
-      } catch {
-        return "gone";
-      }
-    })
-    .join(" ");
-}
-
-function invalid(is: string, right: string, cause?: unknown): CgnError {
-  return new CgnError("TLS_INVALID", `Cannot use TLS: ${is}. ${right}`, {}, { cause }) as CgnError;
-}
-
-function said(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }

@@ -12,6 +12,10 @@ import type {
   WorkerTraits,
 } from "../core/worker.ts";
 import {
+  type Figures as FiguresMessage,
+  FiguresSchema,
+  type Relay as RelayMessage,
+  RelaySchema,
   type SlotRules as SlotRulesMessage,
   SlotRulesSchema,
   type Worker,
@@ -90,6 +94,8 @@ export function workerToMessage(worker: WorkerInfo): Worker {
     onDemand: worker.onDemand ?? false,
     returns: worker.returns ?? false,
     ...(worker.handOver === undefined ? {} : { handOver: handOverToMessage(worker.handOver) }),
+    ...(worker.relay === undefined ? {} : { relay: create(RelaySchema, { ...worker.relay }) }),
+    ...(worker.figures === undefined ? {} : { figures: create(FiguresSchema, { ...worker.figures }) }),
   });
 }
 
@@ -121,7 +127,26 @@ export function workerFromMessage(message: Worker): WorkerInfo {
     ...(message.returns ? { returns: true } : {}),
     ...(message.maxModelTokens === 0 ? {} : { maxModelTokens: message.maxModelTokens }),
     ...(message.handOver === undefined ? {} : { handOver: handOverFromMessage(message.handOver) }),
+    ...relayOf(message.relay),
+    ...figuresOf(message.figures),
   };
+}
+
+/** A path that leads to another host's name is none. */
+function relayOf(relay: RelayMessage | undefined): Pick<WorkerInfo, "relay"> {
+  if (relay === undefined) return {};
+  const { path, always } = relay;
+  if (!/^\/[\w%.~/-]+$/.test(path) || path.startsWith("//")) {
+    throw invalid("relay.path", path, 'a path such as "/cgn/relay/n%2Fm"');
+  }
+  return { relay: { path, always } };
+}
+
+function figuresOf(figures: FiguresMessage | undefined): Pick<WorkerInfo, "figures"> {
+  if (figures === undefined) return {};
+  const { powerHeadroom, powerWatts, kvFree } = figures;
+  const all = Object.entries({ powerHeadroom, powerWatts, kvFree }).filter(([, value]) => Number.isFinite(value));
+  return { figures: Object.fromEntries(all) };
 }
 
 function kvOf(message: Worker): KvSource {

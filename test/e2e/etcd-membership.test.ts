@@ -101,6 +101,32 @@ describe.skipIf(missing !== undefined)("membership in etcd", () => {
     await eventually(membership, () => ids(membership) === "a");
   });
 
+  it("keeps settings that all share, changes several at once, and tells those who come later", async () => {
+    const cluster = freshName();
+    const one = await join_([etcd.url], cluster);
+    const two = await join_([etcd.url], cluster);
+    const values = (membership: Membership): object => Object.fromEntries(membership.shared?.values() ?? []);
+    const before = two.list();
+    const first = new Map([
+      ["router.policy", "weighted"],
+      ["router.score_weights.kv", "0.5"],
+    ]);
+    await one.shared?.change(first);
+    expect(values(one)).toEqual(Object.fromEntries(first));
+    await eventually(two, () => two.shared?.values().size === 2);
+    expect(two.list()).toBe(before);
+    await two.shared?.change(
+      new Map([
+        ["router.policy", undefined],
+        ["router.score_weights.kv", "0.6"],
+      ]),
+    );
+    await eventually(one, () => one.shared?.values().size === 1);
+    const later = await join_([etcd.url], cluster);
+    expect([one, two, later].map(values)).toEqual(Array(3).fill({ "router.score_weights.kv": "0.6" }));
+    expect(later.marks().size).toBe(0);
+  });
+
   it("does not let clusters of different names meet, and leaves keys alone that it does not understand", async () => {
     const cluster = freshName();
     const one = await join_([etcd.url], cluster);
@@ -135,9 +161,13 @@ describe.skipIf(missing !== undefined)("membership while etcd is away", () => {
     other.announce(sampleMember("a"));
     const withdraw = other.announce(sampleMember("b"));
     await eventually(membership, () => ids(membership) === "a b");
+    await membership.shared?.change(new Map([["router.policy", "weighted"]]));
     await etcd.kill();
     await eventually(membership, () => !membership.health().ok);
     await expect(membership.mark("a", "cordoned")).rejects.toMatchObject({ code: "DEPENDENCY_UNREACHABLE" });
+    const more = new Map([["router.policy", "random"]]);
+    await expect(membership.shared?.change(more)).rejects.toMatchObject({ code: "DEPENDENCY_UNREACHABLE" });
+    expect(Object.fromEntries(membership.shared?.values() ?? [])).toEqual({ "router.policy": "weighted" });
     // Longer than a lease.
     await new Promise((resolve) => setTimeout(resolve, 2_500));
     expect(ids(membership)).toBe("a b");
