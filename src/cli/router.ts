@@ -129,8 +129,8 @@ function openFleet(
   const specs = byFlags ? named : settings.engines.filter((engine) => !engine.spawn).map(specOf);
   const { host, port } = settings.agent.listen;
   const tls = openTls(settings.security, { clock, log });
-  const scheme = tls.serverOptions() === undefined ? "http" : "https";
   const unguard = guardOutgoing(tls);
+  const scheme = tls.serverOptions() === undefined ? "http" : "https";
   const ownAgent = isShared(settings) ? [] : [`${scheme}://${hostPort(dialHost(host), port)}`];
   const agents = namedMembers("agent", byFlags ? agentTexts : ownAgent);
   const adopted = createMemoryDirectory();
@@ -149,8 +149,8 @@ function openFleet(
     settled: (ms) => followed.settled(ms),
     close() {
       tls.close();
-      watch.close();
       unguard();
+      watch.close();
       followed.close();
     },
   };
@@ -180,8 +180,8 @@ async function runUntilStopped(
   const { membership } = parts;
   const kvcacheds = textsOf(options, "kvcached");
   const metrics = createMetrics();
-  const knowledge = openKnowledge({
   countTls(metrics, parts.tls);
+  const knowledge = openKnowledge({
     memberships: [
       ...(kvcacheds.length === 0 ? [] : [namedMembers("kvcached", kvcacheds)]),
       ...(isShared(settings) ? [membership] : []),
@@ -207,8 +207,8 @@ async function runUntilStopped(
     renderers: templates,
     membership,
     tls: parts.tls,
-    ...guarded,
     engineTls: () => outgoingOptions(parts.tls),
+    ...guarded,
     tracer,
     clock,
     log,
@@ -226,9 +226,9 @@ async function runUntilStopped(
     await router.start();
     await parts.first;
     const { address, adminAddress } = router;
+    const adminScheme = isLoopbackHost(settings.router.listenAdmin.host) ? "http" : parts.scheme;
     cli.err(
       `Router listens on ${parts.scheme}://${hostPort(address.host, address.port)}, admin on ${adminScheme}://${hostPort(adminAddress.host, adminAddress.port)}`,
-    const adminScheme = isLoopbackHost(settings.router.listenAdmin.host) ? "http" : parts.scheme;
     );
     const own = ownMember("router", { ...address, scheme: parts.scheme }, settings.router.nodeId, settings, clock);
     const withdraw = membership.announce(own);

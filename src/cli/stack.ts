@@ -60,12 +60,12 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
   );
   const guarded = await openAccessOf(settings, { clock, log });
   const tls = openTls(settings.security, { clock, log });
-  const membership = await joinCluster(settings, { clock, log });
   const unguard = guardOutgoing(tls);
+  const membership = await joinCluster(settings, { clock, log });
   const directory = createMemoryDirectory();
   const metrics = createMetrics();
-  const tracer = openTracer(settings, { clock, log, metrics });
   countTls(metrics, tls);
+  const tracer = openTracer(settings, { clock, log, metrics });
   let agentOf: Agent | undefined;
   const kvcached = createKvcached({
     clock,
@@ -85,8 +85,8 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     renderers: templates,
     membership,
     tls,
-    ...guarded,
     engineTls: () => outgoingOptions(tls),
+    ...guarded,
     engineKey: (id) => agentOf?.apiKey(id) ?? guarded.engineKey(),
     tracer,
     clock,
@@ -109,18 +109,18 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     },
   });
   let wire: WireServer | undefined;
-  const close = async (): Promise<void> => {
-    await router.close();
   let figures: ReturnType<typeof startFigures> | undefined;
-    guarded.access.close();
+  const close = async (): Promise<void> => {
     figures?.close();
+    await router.close();
+    guarded.access.close();
     await tracer?.close();
     await wire?.close();
     await membership.close();
     tls.close();
+    unguard();
     unfollow();
     kvcached.close();
-    unguard();
   };
   try {
     const inflight = (id: WorkerId): number =>
@@ -132,9 +132,9 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     agentOf = agent;
     await router.start();
     wire = await serveIndex(settings, kvcached, log);
+    figures = startFigures({ agent, metrics: settings.metrics, clock, log, env });
     agent.start();
     return {
-    figures = startFigures({ agent, metrics: settings.metrics, clock, log, env });
       agent,
       kvcached,
       router,

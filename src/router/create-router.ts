@@ -29,17 +29,17 @@ import { askHealth } from "./ask-health.ts";
 import { BookShare } from "./book-share.ts";
 import type { RouterCore } from "./core.ts";
 import { DecisionLog } from "./decisions.ts";
-import { Federation } from "./federation.ts";
 import { DemandReport } from "./demand-report.ts";
 import { EngineGauges } from "./engine-gauges.ts";
+import { Federation } from "./federation.ts";
 import { Fleet } from "./fleet.ts";
 import { HotPrefixes } from "./hot-prefixes.ts";
 import { answerError } from "./opened-stream.ts";
 import type { RendererSource } from "./render.ts";
-import { SharedTuning } from "./shared-tuning.ts";
 import { RequestLog } from "./request-log.ts";
 import { serve } from "./router.ts";
 import { RouterMetrics } from "./router-metrics.ts";
+import { SharedTuning } from "./shared-tuning.ts";
 import { createSplitter } from "./splitter.ts";
 import type { AdminExtras } from "./status.ts";
 import { TrafficHistory } from "./traffic-history.ts";
@@ -80,10 +80,10 @@ export interface RouterOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly timeouts?: UpstreamTimeouts;
-  /** What connections to engines that speak TLS are made with, asked at each new one. */
-  readonly engineTls?: () => SecureContextOptions;
   /** Certificates of the front door, and of the admin port off loopback. */
   readonly tls?: HttpTls;
+  /** What connections to engines that speak TLS are made with, asked at each new one. */
+  readonly engineTls?: () => SecureContextOptions;
   /** Who loads models that requests wait for; without one nobody waits. */
   readonly loader?: ModelLoader;
   /** Who else is there, and where marks of `cgn cordon` are kept. Default: nobody, and in memory. The caller closes it. */
@@ -122,11 +122,11 @@ export interface Router {
 export function createRouter(options: RouterOptions): Router {
   const { settings } = options;
   const tuning = new Tuning(settings);
+  const core = createCore(options, tuning);
+  const membership = options.membership ?? createMemoryMembership();
   const shared = new SharedTuning(settings, membership, options.log);
   const tuning = new Tuning(shared.current());
   const core = createCore(options, tuning);
-  const core = createCore(options, tuning);
-  const membership = options.membership ?? createMemoryMembership();
   core.fleet.setMarks(membership.marks());
   const leaveMembership = membership.subscribe(() => {
     core.fleet.setMarks(membership.marks());
@@ -160,7 +160,6 @@ export function createRouter(options: RouterOptions): Router {
         handle: (req, res) => serve(core, accept(req, res, options.clock.now())),
         refuse(req, res) {
           const error = declaredTooLarge(req, settings.maxBodyBytes);
-          shared,
           if (error === undefined) return false;
           const exchange = accept(req, res, options.clock.now());
           answerError(exchange, error, { "x-request-id": exchange.id });
@@ -175,6 +174,7 @@ export function createRouter(options: RouterOptions): Router {
           protectMetrics: options.protectMetrics ?? false,
           loader: options.loader,
           membership,
+          shared,
           extras: options.extras,
           draining: () => draining,
         });
@@ -188,7 +188,6 @@ export function createRouter(options: RouterOptions): Router {
     },
     async drain(graceMs) {
       draining = true;
-      core.federation?.close();
       await http?.close(graceMs);
     },
     async close() {
@@ -203,6 +202,7 @@ export function createRouter(options: RouterOptions): Router {
       core.history.close();
       core.demand?.close();
       core.share?.close();
+      core.federation?.close();
       core.requestLog?.close();
       await core.upstreams.close();
     },
@@ -288,8 +288,6 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
   // Templates are loaded before the first request wants them; nothing waits for them here.
   const warm = (): void => {
     for (const model of fleet.models()) void options.renderers.get(fleet.group(model)!);
-    federation:
-      settings.federation === undefined ? undefined : new Federation(settings.federation, clock, log, options.metrics),
   };
   warm();
   return {
@@ -304,6 +302,8 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
     engineKey: options.engineKey,
     maxPromptTokens: options.maxPromptTokens ?? new Map(),
     cascades: settings.cascades ?? {},
+    federation:
+      settings.federation === undefined ? undefined : new Federation(settings.federation, clock, log, options.metrics),
     fleet,
     knowledge: options.knowledge,
     renderers: options.renderers,
