@@ -121,8 +121,6 @@ export interface Router {
  */
 export function createRouter(options: RouterOptions): Router {
   const { settings } = options;
-  const tuning = new Tuning(settings);
-  const core = createCore(options, tuning);
   const membership = options.membership ?? createMemoryMembership();
   const shared = new SharedTuning(settings, membership, options.log);
   const tuning = new Tuning(shared.current());
