@@ -76,9 +76,8 @@ async function chatInPage(clone, url) {
       await page.locator("#chat-text").fill(QUESTION);
       await page.locator("#chat-text").press("Enter");
       const route = page.locator(".route").nth(turn);
-      await route.filter({ hasText: /cached/ }).waitFor();
-      // The engine's own count comes with the end of the answer.
-      await page.locator("#chat-text").isEnabled();
+      // The engine's own count comes with the end of the answer; before that the page takes no other question.
+      await route.filter({ hasText: /really cached \d.* tokens in / }).waitFor();
       routes.push(((await route.textContent()) ?? "").replaceAll(/\s+/g, " "));
     }
     mkdirSync(join(CACHE, "screens"), { recursive: true });
@@ -121,7 +120,10 @@ async function firstRun(place, demoArgs) {
     process.kill(-demo.child.pid, "SIGINT");
     const code = await demo.exit;
     lap("ended");
-    return { seconds, routes, exit: code, left: left(clone) };
+    const outside = readdirSync(home, { recursive: true }).filter(
+      (name) => !/^(?:npm|pip)-cache|^\.npm(?:\/|$)/.test(name),
+    );
+    return { seconds, routes, exit: code, left: left(clone), outside };
   } finally {
     try {
       process.kill(-demo.child.pid, "SIGKILL");

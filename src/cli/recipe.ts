@@ -60,7 +60,7 @@ export const recipeUpCommand: Command = {
   about: "run a recipe: the same as cgn up with its file",
   examples: [
     "cgn recipe up qwen3-8b/vllm/none-both",
-    'cgn recipe up gpt-oss-20b/vllm --listen 127.0.0.1:8080 --set models."openai/gpt-oss-20b".max_model_len=8192',
+    `cgn recipe up gpt-oss-20b/vllm --listen 127.0.0.1:8080 --set 'models."openai/gpt-oss-20b".max_model_len=8192'`,
   ],
   positionals: [NAME],
   options: UP_OPTIONS,

@@ -22,18 +22,21 @@ function ownNetwork(): readonly string[] | undefined {
 }
 
 const STEPS = new Map(pages().map((page) => [page, stepsOf(blocksOf(readPage(page)))]));
+/** Its examples are the commands' own: run-examples.ts runs them. */
+const REFERENCE = "docs/cli.md";
 const RUN = [...STEPS]
-  .filter(([, steps]) => steps.some(({ type }) => type === "run" || type === "serve"))
+  .filter(([page, steps]) => page !== REFERENCE && steps.some(({ type }) => type === "run" || type === "serve"))
   .map(([page]) => page);
 const network = ownNetwork();
 const must = process.env["CGN_REQUIRE_TOOLS"] === "1";
 if (network === undefined) console.log("skipped: the commands of the docs (no network namespaces here)");
 
-function runPage(page: string): Promise<string> {
+/** @returns what went wrong, empty when nothing did */
+function runScript(name: string, ...of: readonly string[]): Promise<string> {
   const [command = "", ...args] = network ?? [];
-  const script = join(import.meta.dirname, "run-page.ts");
+  const script = join(import.meta.dirname, name);
   return new Promise((resolve) => {
-    const whole = [...args, process.execPath, "--disable-warning=ExperimentalWarning", script, page];
+    const whole = [...args, process.execPath, "--disable-warning=ExperimentalWarning", script, ...of];
     const env = { ...process.env, CGN_PAGE_NETWORK: "own" };
     execFile(command, whole, { cwd: ROOT, env, maxBuffer: 2 ** 24 }, (failed, out, err) =>
       resolve(failed === null ? "" : `${out}${err}`),
@@ -45,7 +48,11 @@ vi.setConfig({ maxConcurrency: 2, testTimeout: 600_000 });
 
 describe.skipIf(network === undefined && !must).concurrent("commands of the docs", () => {
   it.each(RUN)("%s does what it says", async (page) => {
-    expect(await runPage(page)).toBe("");
+    expect(await runScript("run-page.ts", page)).toBe("");
+  });
+
+  it("each example of docs/cli.md does what it says", async () => {
+    expect(await runScript("run-examples.ts")).toBe("");
   });
 });
 
