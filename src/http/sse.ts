@@ -32,6 +32,11 @@ export class SseSplitter {
     return this.#restBytes > this.#maxEventBytes;
   }
 
+  /** No event is begun. */
+  get empty(): boolean {
+    return this.#rest.length === 0;
+  }
+
   /** Take a chunk; calls `onEvent` for each event that it completes. Copies only what crosses a chunk's border. */
   push(chunk: Buffer, onEvent: (event: SseEvent) => void): void {
     let eventStart = 0;

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import type { SecureContextOptions } from "node:tls";
 import { buildConnector, type Dispatcher, Pool } from "undici";
+import { Http1Pool } from "./http1-pool.ts";
 import { skipContinue } from "./skip-continue.ts";
 import { readFailure, type UpstreamFailure } from "./upstream-failure.ts";
 
@@ -46,9 +47,11 @@ export const DEFAULT_TIMEOUTS: UpstreamTimeouts = { connectMs: 5_000, headersMs:
 
 /**
  * Connection pools, one a base URL (which may have a path). One that is forgotten loses its connections, and what runs on them fails.
+ * Engines in clear text are asked by a client of our own, at half of what undici costs; TLS goes by undici.
  */
 export class Upstreams {
   readonly #timeouts: UpstreamTimeouts;
+  readonly #plain = new Map<string, Http1Pool>();
   readonly #pools = new Map<string, BasePool>();
   readonly #connect: buildConnector.connector;
 
@@ -70,6 +73,8 @@ export class Upstreams {
 
   /** Send a request. Never throws and never calls the handler before it returns. @param base URL; its path comes before the request's */
   send(base: string, request: UpstreamRequest, handler: UpstreamHandler): UpstreamCall {
+    const plain = this.#plain.get(base) ?? (base.startsWith("http:") ? this.#openPlain(base) : undefined);
+    if (plain !== undefined) return plain.send(request, handler);
     const exchange = new Exchange(handler);
     const { pool, prefix } = this.#pool(base);
     const options: Dispatcher.DispatchOptions = {
@@ -91,6 +96,8 @@ export class Upstreams {
 
   /** Drop the connections of a base URL; requests that run there fail with `reset`. */
   forget(base: string): void {
+    this.#plain.get(base)?.close();
+    this.#plain.delete(base);
     const found = this.#pools.get(base);
     this.#pools.delete(base);
     found?.pool.destroy(null).catch(() => {});
@@ -99,7 +106,16 @@ export class Upstreams {
   async close(): Promise<void> {
     const pools = [...this.#pools.values()];
     this.#pools.clear();
+    for (const pool of this.#plain.values()) pool.close();
+    this.#plain.clear();
     await Promise.all(pools.map(({ pool }) => pool.destroy(null)));
+  }
+
+  /** @throws TypeError for what is no URL, as undici's pools do */
+  #openPlain(base: string): Http1Pool {
+    const pool = new Http1Pool(new URL(base), this.#timeouts);
+    this.#plain.set(base, pool);
+    return pool;
   }
 
   #pool(base: string): BasePool {

@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import { whenDrained } from "../http/body-writer.ts";
 import { forwardResponseHeaders, localLocation } from "../http/headers.ts";
 import type { UpstreamCall, UpstreamHandler, UpstreamRequest, Upstreams } from "../http/upstream.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
@@ -14,7 +15,8 @@ import { ConvertedSink } from "./converted-sink.ts";
 import { FoldSink } from "./fold-sink.ts";
 import type { LegConversion } from "./leg-requests.ts";
 import { OpenedSink } from "./opened-stream.ts";
-import { type LegEnd, RawSink, type Sink, type SinkContext, StreamSink, WholeSink } from "./sinks.ts";
+import { type LegEnd, RawSink, type Sink, type SinkContext, WholeSink } from "./sinks.ts";
+import { StreamSink } from "./stream-sink.ts";
 
 /** How long the answer may take, in ms; 0: no limit. */
 export interface AnswerLimits {
@@ -175,7 +177,7 @@ export class Relay implements UpstreamHandler, Leg {
       return true;
     }
     this.#timer?.pause();
-    this.#plan.exchange.res.once("drain", () => {
+    whenDrained(this.#plan.exchange.res, () => {
       this.#timer?.resume();
       this.#call?.resume();
     });
