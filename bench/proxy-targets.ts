@@ -31,7 +31,7 @@ export const DEFAULT_PEERS = ["bare", "smg-cache-aware", "vllm-router-cache-awar
 /**
  * Start two fake engines, the router, and what it is compared with.
  *
- * @param against `bare` (node:http before undici, no routing), names of `bench/quality/routers.ts`, or `NAME=URL,PID` of one that
+ * @param against `bare` (node:http before undici, no routing), `cgn-N-threads`, names of `bench/quality/routers.ts`, or `NAME=URL,PID` of one that
  * runs already before engines of its own
  * @param engine arguments of the fake engines after the port: events of a stream, milliseconds between them
  */
@@ -67,10 +67,12 @@ async function startTarget(
   children: ChildProcess[],
 ): Promise<Target | undefined> {
   const [port, admin, ...events] = await freePorts(2 + ENGINES);
-  const argv = commandOf(name, { urls, events, port: port!, admin: admin! });
+  const threads = /^cgn-(\d+)-threads$/.exec(name)?.[1];
+  const env = threads === undefined ? OFFLINE : { ...OFFLINE, CGN__ROUTER__WORKER_THREADS: threads };
+  const argv = commandOf(threads === undefined ? name : "cgn", { urls, events, port: port!, admin: admin! });
   if (argv.length > 1 && !existsSync(argv[0]!)) return undefined;
   const url = `http://127.0.0.1:${port}`;
-  const child = spawn(argv[0]!, argv.slice(1), { stdio: ["ignore", "ignore", "pipe"], env: OFFLINE });
+  const child = spawn(argv[0]!, argv.slice(1), { stdio: ["ignore", "ignore", "pipe"], env });
   children.push(child);
   let said = "";
   child.stderr.on("data", (chunk: Buffer) => void (said = (said + chunk.toString()).slice(-4_000)));

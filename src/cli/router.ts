@@ -26,6 +26,7 @@ import { namedMembers, openMembership, ownMember } from "./open-membership.ts";
 import { openTracer } from "./open-tracer.ts";
 import { createReloader } from "./reloading.ts";
 import { openKnowledge } from "./router-knowledge.ts";
+import { routerThreads } from "./router-threads.ts";
 import { stopCode, stopped } from "./stop-code.ts";
 
 /** A start waits no longer for agents and kvcacheds that are listed: they may be gone. */
@@ -210,6 +211,7 @@ async function runUntilStopped(
     engineTls: () => outgoingOptions(parts.tls),
     ...guarded,
     tracer,
+    ...routerThreads(settings, env),
     clock,
     log,
     metrics,

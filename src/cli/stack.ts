@@ -24,6 +24,7 @@ import { openAccessOf } from "./open-access.ts";
 import { openMembership } from "./open-membership.ts";
 import { openTracer } from "./open-tracer.ts";
 import { requireEngines } from "./require-engines.ts";
+import { routerThreads } from "./router-threads.ts";
 
 /** Agent, kvcached and router in one process, joined by the contracts in `core`. */
 export interface Stack {
@@ -89,6 +90,7 @@ export async function startStack(settings: Settings, deps: StackDeps): Promise<S
     ...guarded,
     engineKey: (id) => agentOf?.apiKey(id) ?? guarded.engineKey(),
     tracer,
+    ...routerThreads(settings, env),
     clock,
     log,
     metrics,

@@ -21,12 +21,6 @@ const NOTHING = "the key does nothing in this version of cgn";
  */
 export const NOT_YET: readonly Unsupported[] = [
   {
-    path: ["router", "worker_threads"],
-    asks: (value) => typeof value === "number" && value > 1,
-    problem: `${NOTHING}: the router is one process with one thread for requests`,
-    remedy: "Set it to 0",
-  },
-  {
     path: ["router", "listen_grpc"],
     asks: isGiven,
     problem: `${NOTHING}: the router has no gRPC service`,

@@ -148,7 +148,11 @@ export const routerSchema = z.strictObject({
     "127.0.0.1:9091",
   ),
   node_id: optionalText("Name of this router", { defaultText: "the host name" }),
-  worker_threads: about(z.int().min(0).default(0), "Threads of the router; 0 is automatic", { unit: "threads" }),
+  worker_threads: about(
+    z.int().min(0).default(0),
+    "Threads that have clients' connections, beside the main thread; 0 and 1: the main thread has them itself",
+    { unit: "threads" },
+  ),
   policy: about(
     z.enum(POLICY_NAMES).default("ttft"),
     "How a worker is chosen: `ttft` by the least predicted time to first token; the others for comparison",

@@ -21,6 +21,8 @@ export interface HttpServerOptions {
   /** For messages: `router`, `admin`. */
   readonly name: string;
   readonly listen: { readonly host: string; readonly port: number };
+  /** Others of this process listen on the same port, and the system shares out connections among them. */
+  readonly shared?: boolean;
   /** With a certificate in it, only TLS is spoken. */
   readonly tls?: HttpTls | undefined;
   /** What it throws, or rejects with, is answered as an error body (500 for a bug). */
@@ -173,17 +175,18 @@ function fail(res: ServerResponse, e: unknown): void {
   else sendError(res, toCgnError(e));
 }
 
-function listen(server: Server, { name, listen: { host, port } }: HttpServerOptions): Promise<void> {
+function listen(server: Server, { name, shared = false, listen: { host, port } }: HttpServerOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (e: NodeJS.ErrnoException) => reject(listenError(e, name, `${host}:${port}`)));
-    server.listen({ host, port, backlog: 1024 }, () => {
+    server.listen({ host, port, backlog: 1024, ...(shared ? { reusePort: true } : {}) }, () => {
       server.removeAllListeners("error");
       resolve();
     });
   });
 }
 
-function listenError(e: NodeJS.ErrnoException, name: string, at: string): CgnError {
+/** Why nobody can listen at an address. */
+export function listenError(e: NodeJS.ErrnoException, name: string, at: string): CgnError {
   if (e.code === "EADDRINUSE") {
     const message = `Cannot listen on ${at} (${name}): the port is in use. Stop what listens there, or choose another`;
     return new CgnError("PORT_IN_USE", message, { address: at }, { cause: e }) as CgnError;

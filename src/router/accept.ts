@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import { ANONYMOUS, type Subject } from "../access/subject.ts";
 import { FREE_TICKET, type Ticket } from "../access/ticket.ts";
 import type { WorkerId } from "../core/ids.ts";
-import type { ClientResponse } from "../http/client-response.ts";
+import type { ClientRequest, ClientResponse } from "../http/client-response.ts";
 import { type RequestTarget, readTarget } from "../http/request-target.ts";
 import type { RequestTrace } from "../telemetry/tracer.ts";
+import type { AwayClient } from "./away.ts";
 import type { CascadeStep } from "./cascade-step.ts";
 import { type ApiShape, isKnownPath, shapeOf } from "./endpoints.ts";
 
@@ -13,9 +14,11 @@ import { type ApiShape, isKnownPath, shapeOf } from "./endpoints.ts";
 export interface Exchange {
   /** `x-request-id`: the client's, else made here. */
   readonly id: string;
-  readonly req: IncomingMessage;
+  readonly req: ClientRequest;
   /** Where its answer goes: the client, or what holds it back while a cascade judges it. */
   res: ClientResponse;
+  /** Whom its body comes from: this connection, or the thread that has it. */
+  readonly body: IncomingMessage | AwayClient;
   readonly method: string;
   /** Decoded, in one spelling, without the query; as it came where it cannot be read. */
   readonly path: string;
@@ -63,7 +66,12 @@ function endpointSpelling(read: RequestTarget | undefined, raw: string): Pick<Ex
 }
 
 /** Take a request in: its id, its path, and who must be told when the client goes. */
-export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number): Exchange {
+export function accept(req: IncomingMessage, res: ClientResponse, nowMs: number): Exchange {
+  return acceptFrom(req, req, res, nowMs);
+}
+
+/** The same for a body that may be elsewhere. */
+export function acceptFrom(body: Exchange["body"], req: ClientRequest, res: ClientResponse, nowMs: number): Exchange {
   const raw = req.url ?? "/";
   const read = readTarget(raw);
   const sent = req.headers["x-request-id"];
@@ -72,6 +80,7 @@ export function accept(req: IncomingMessage, res: ServerResponse, nowMs: number)
     id: typeof sent === "string" && REQUEST_ID.test(sent) ? sent : randomUUID(),
     req,
     res,
+    body,
     method: req.method ?? "GET",
     ...spelling,
     shape: shapeOf(spelling.path, req.headers["anthropic-version"]),

@@ -14,7 +14,6 @@ import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import { ENGINES } from "../engines/registry.ts";
-import { declaredTooLarge } from "../http/body.ts";
 import { type HttpServer, type HttpTls, startHttpServer } from "../http/server.ts";
 import { DEFAULT_TIMEOUTS, Upstreams, type UpstreamTimeouts } from "../http/upstream.ts";
 import { Learning } from "../routing/learning.ts";
@@ -22,7 +21,6 @@ import { LoadBook } from "../routing/load.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import { Abilities } from "./abilities.ts";
-import { accept } from "./accept.ts";
 import { createAdmin } from "./admin.ts";
 import { Admissions } from "./admit.ts";
 import { askHealth } from "./ask-health.ts";
@@ -34,14 +32,14 @@ import { EngineGauges } from "./engine-gauges.ts";
 import { Federation } from "./federation.ts";
 import { Fleet } from "./fleet.ts";
 import { HotPrefixes } from "./hot-prefixes.ts";
-import { answerError } from "./opened-stream.ts";
+import { openFrontDoor } from "./open-front-door.ts";
 import type { RendererSource } from "./render.ts";
 import { RequestLog } from "./request-log.ts";
-import { serve } from "./router.ts";
 import { RouterMetrics } from "./router-metrics.ts";
 import { SharedTuning } from "./shared-tuning.ts";
 import { createSplitter } from "./splitter.ts";
 import type { AdminExtras } from "./status.ts";
+import type { ThreadOptions } from "./threads/threaded-server.ts";
 import { TrafficHistory } from "./traffic-history.ts";
 import { type TunedSettings, Tuning } from "./tuning.ts";
 import { WaitRoom } from "./wait-room.ts";
@@ -90,6 +88,8 @@ export interface RouterOptions {
   readonly membership?: Membership;
   /** How routers hear of each other's bookings, where there are several. */
   readonly bookings?: BookingExchange;
+  /** Several threads have clients' connections; without it this one has. */
+  readonly threads?: ThreadOptions | undefined;
   /** More that the admin port shows, from parts the router does not know. */
   readonly extras?: AdminExtras;
 }
@@ -151,19 +151,7 @@ export function createRouter(options: RouterOptions): Router {
   return {
     core,
     async start() {
-      http = await startHttpServer({
-        name: "router",
-        listen: settings.listenHttp,
-        tls: options.tls,
-        handle: (req, res) => serve(core, accept(req, res, options.clock.now())),
-        refuse(req, res) {
-          const error = declaredTooLarge(req, settings.maxBodyBytes);
-          if (error === undefined) return false;
-          const exchange = accept(req, res, options.clock.now());
-          answerError(exchange, error, { "x-request-id": exchange.id });
-          return true;
-        },
-      });
+      http = await openFrontDoor(options, core);
       try {
         const handle = createAdmin({
           core,

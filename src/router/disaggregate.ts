@@ -1,6 +1,7 @@
 import type { BodyEdits, Disaggregation, Legs, PrefillAnswer } from "../engines/disaggregation.ts";
 import { forwardResponseHeaders } from "../http/headers.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
+import type { Leg } from "../routing/load.ts";
 import { noFacts } from "./answer.ts";
 import type { Choice } from "./choose.ts";
 import type { Way } from "./choose-way.ts";
@@ -9,7 +10,6 @@ import { forwardPlan } from "./forward.ts";
 import { type Routed, runLeg } from "./leg.ts";
 import { answerInStream } from "./opened-stream.ts";
 import { type QuietEnd, QuietLeg } from "./prefill-leg.ts";
-import type { Relay } from "./relay.ts";
 import { type LegRun, settle } from "./settle.ts";
 import type { HeldAnswer, LegEnd } from "./sinks.ts";
 import { signOf } from "./worker-health.ts";
@@ -154,7 +154,7 @@ async function runTogether(core: RouterCore, routed: Routed, split: Split, fresh
   // An answer that is no stream is short, and says what the prefill engine found in its cache.
   const isWhole = edits["stream"] === "false";
   const leg = new QuietLeg(!isWhole);
-  let relay: Relay | undefined;
+  let relay: Leg | undefined;
   let failed: SplitRun | undefined;
   let promptedMs: number | undefined;
   let cachedTokens: number | undefined;

@@ -5,6 +5,7 @@ import type { BodyEdits } from "../engines/disaggregation.ts";
 import { findEngine } from "../engines/registry.ts";
 import { forwardRequestHeaders } from "../http/headers.ts";
 import type { UpstreamRequest } from "../http/upstream.ts";
+import type { RequestTrace } from "../telemetry/tracer.ts";
 import type { Exchange } from "./accept.ts";
 import { isObject } from "./answer.ts";
 import { canFold } from "./fold.ts";
@@ -32,6 +33,11 @@ export interface LegEdits {
   readonly quiet?: boolean;
 }
 
+/** What of an exchange goes on. */
+export interface Forwarded extends Pick<Exchange, "id" | "req" | "method" | "target" | "engineKey"> {
+  readonly trace: Pick<RequestTrace, "traceparent"> | undefined;
+}
+
 /**
  * Spell out the request for one worker: its own model name, and what its traits need. All other bytes stay.
  *
@@ -39,8 +45,8 @@ export interface LegEdits {
  * @throws CgnError REQUEST_INVALID for a body that cannot be read and must be
  */
 export function forwardPlan(
-  exchange: Exchange,
-  subject: Subject,
+  exchange: Forwarded,
+  subject: Pick<Subject, "authenticated">,
   request: ReadRequest,
   worker: WorkerInfo,
   fresh: boolean,
@@ -48,12 +54,7 @@ export function forwardPlan(
 ): ForwardPlan {
   const { json } = request;
   const prompted = !quiet && (request.kind === "chat" || request.kind === "completion");
-  // Of a body that was not built it is not known what the answer must look like.
-  const fold =
-    prompted &&
-    (wish ?? worker.traits.foldNonStreaming === true) &&
-    request.unmatched === undefined &&
-    canFold(json ?? {});
+  const fold = !quiet && folds(worker, request, wish);
   const dropUsage = prompted && request.stream && worker.traits.usageOnlyWhenAsked === true && !asksUsage(json);
   const edits: Record<string, string | undefined> = {};
   const upstreamModel = upstreamName(worker, request.model);
@@ -89,6 +90,18 @@ export function forwardPlan(
   };
 }
 
+/**
+ * Is a stream asked for, for a client that wants a whole answer?
+ * @param wish where it is not as the engine's traits say
+ */
+export function folds(worker: WorkerInfo, request: ReadRequest, wish?: boolean): boolean {
+  const { kind, json, unmatched, away } = request;
+  // Of a body that was not built it is not known what the answer must look like.
+  if (!(wish ?? worker.traits.foldNonStreaming === true) || unmatched !== undefined) return false;
+  if (kind !== "chat" && kind !== "completion") return false;
+  return away === undefined ? canFold(json ?? {}) : away.canFold;
+}
+
 /** The name that the engine wants. */
 function upstreamName(worker: WorkerInfo, model: string | undefined): string | undefined {
   const { upstreamModel, models, adapters, traits } = worker;
@@ -121,7 +134,7 @@ function stripOwnMembers(
  * later lay under it in the same dictionary (`extra_args`).
  */
 function stripTransferParams(
-  exchange: Exchange,
+  exchange: Forwarded,
   request: ReadRequest,
   edits: Record<string, string | undefined>,
 ): void {
@@ -138,7 +151,7 @@ function stripTransferParams(
 }
 
 /** @throws CgnError REQUEST_INVALID for bytes that the engine may read as an object although the router cannot */
-function requireReadable({ req }: Exchange, { body }: ReadRequest): void {
+function requireReadable({ req }: Forwarded, { body }: ReadRequest): void {
   const encoding = req.headers["content-encoding"];
   const coded = body.length > 0 && encoding !== undefined && encoding.toLowerCase() !== "identity";
   if (!coded && !mayBeObject(body)) return;
@@ -167,7 +180,7 @@ function asksUsage(json: ReadRequest["json"]): boolean {
 }
 
 /** Headers that are meant for the router, or that it sets anew. */
-function isOurs(name: string, subject: Subject): boolean {
+function isOurs(name: string, subject: Pick<Subject, "authenticated">): boolean {
   if (name.startsWith("x-cgn-") || name === "x-request-id") return true;
   return subject.authenticated && (name === "authorization" || name === "x-api-key");
 }

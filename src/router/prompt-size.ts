@@ -31,7 +31,7 @@ export function checkPromptSize(core: RouterCore, exchange: Exchange, request: R
 function promptTokens({ learning }: RouterCore, request: ReadRequest, prompt: Prompt): number {
   if (prompt.exactTokens !== undefined) return prompt.exactTokens;
   const rendered = prompt.bytes !== undefined;
-  const bytes = rendered ? prompt.length : request.json === undefined ? prompt.length : textBytes(request, prompt);
+  const bytes = rendered ? prompt.length : (request.away?.textBytes ?? textBytes(request, prompt));
   return Math.ceil(bytes / learning.ratio(request.model ?? "", rendered).bytesPerToken());
 }
 
@@ -50,7 +50,7 @@ const PROMPT_MEMBERS = [
 ];
 
 /** Bytes of the texts in a body that could not be rendered. One that was not built counts whole. */
-function textBytes({ json, unmatched }: ReadRequest, prompt: Prompt): number {
+export function textBytes({ json, unmatched }: ReadRequest, prompt: Prompt): number {
   if (json === undefined || unmatched !== undefined) return prompt.length;
   let bytes = 0;
   const walk = (value: unknown, depth: number): void => {

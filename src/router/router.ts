@@ -1,18 +1,18 @@
 import { requireScope } from "../access/access.ts";
 import { CgnError, toCgnError } from "../core/errors.ts";
-import { adapterRoot } from "../core/prefix-knowledge.ts";
 import type { WorkerInfo } from "../core/worker.ts";
-import { discardBody, readBody } from "../http/body.ts";
+import { discardBody } from "../http/body.ts";
 import type { Exchange } from "./accept.ts";
-import type { Choice, Question } from "./choose.ts";
 import { findChain, serveCascade } from "./cascade.ts";
-import { chooseWay } from "./choose-way.ts";
+import type { Choice, Question } from "./choose.ts";
+import { chooseWay, type Way } from "./choose-way.ts";
 import { continueStream, openContinuation } from "./continue-stream.ts";
 import type { RouterCore } from "./core.ts";
 import { answerCors } from "./cors.ts";
 import type { DecisionRecord } from "./decisions.ts";
 import { type FailedTry, trySplit } from "./disaggregate.ts";
-import { findEndpoint } from "./endpoints.ts";
+import { type Endpoint, findEndpoint } from "./endpoints.ts";
+import type { Federation } from "./federation.ts";
 import { type ModelGroup, noWorker } from "./fleet.ts";
 import { Retries, retryPauseMs } from "./forward.ts";
 import { giveUp } from "./give-up.ts";
@@ -23,10 +23,12 @@ import { match } from "./match.ts";
 import { answerModels } from "./models.ts";
 import { answerError } from "./opened-stream.ts";
 import { checkPromptSize } from "./prompt-size.ts";
-import { type ReadRequest, read } from "./read.ts";
+import type { ReadRequest } from "./read.ts";
+import { readRequest } from "./read-request.ts";
 import { newRecord, noteAttempt, noteDecision, noteFailure } from "./record.ts";
-import { render } from "./render.ts";
+import { type Prompt, type PromptRenderer, render } from "./render.ts";
 import { beginTrace, endTrace, noteTrace } from "./request-tracing.ts";
+import { rootOf } from "./root.ts";
 import { settle } from "./settle.ts";
 import { ownDeadline } from "./wait-room.ts";
 
@@ -41,6 +43,7 @@ const DISCARD_BYTES = 64 * 1024 * 1024;
  */
 export async function serve(core: RouterCore, exchange: Exchange): Promise<void> {
   let model = "";
+  let asked: ReadRequest | undefined;
   try {
     if (core.settings.cors !== undefined && answerCors(core.settings.cors, exchange)) return;
     if (core.tracer !== undefined) beginTrace(core.tracer, exchange);
@@ -55,16 +58,17 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     // Also where nobody waits: a deadline that is not understood is not kept.
     ownDeadline(exchange);
     exchange.trace?.phase("read");
-    const body = await readBody(exchange.req, core.settings.maxBodyBytes);
-    const target = exchange.target ?? "";
-    const query = target.includes("?") ? target.slice(target.indexOf("?") + 1) : "";
-    const pendingRequest = read(endpoint, body, exchange.req.headers["content-type"], query);
+    const { body: from } = exchange;
+    const pendingRequest =
+      "isAway" in from ? from.read() : readRequest(endpoint, from, exchange.target, core.settings.maxBodyBytes);
     const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest;
     const wanted = request.model ?? onlyModel(core);
     exchange.trace?.phase("queue");
     requireModel(subject, wanted);
     const pendingTicket = core.access.admit(subject);
     exchange.ticket = pendingTicket instanceof Promise ? await pendingTicket : pendingTicket;
+    // From here on a refusal is this cluster's, and another one may better it.
+    asked = request;
     const chain = findChain(core, wanted);
     if (chain !== undefined) {
       model = chain.name;
@@ -86,21 +90,12 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
       core.metrics.admitted(model, -1);
     }
   } catch (e) {
-    refuse(core, exchange, model, e);
+    if ((await core.federation?.takeOver(core, exchange, asked, e)) !== true) refuse(core, exchange, model, e);
   } finally {
     // Nothing is paid for what was not sent.
     exchange.ticket.end(0);
     if (exchange.trace !== undefined) endTrace(exchange.trace, exchange, model);
   }
-}
-
-/** What an adapter computes is cached apart: its prompts have a root of their own. */
-function rootOf({ root, json, model = "" }: ReadRequest, { workers }: ModelGroup): string {
-  if (workers.some(({ adapters }) => adapters?.includes(model))) return adapterRoot(root, model);
-  const named = json?.["lora_path"];
-  const reads =
-    typeof named === "string" && named !== "" && workers.some(({ traits }) => traits.adapterJoin !== undefined);
-  return reads ? adapterRoot(root, named) : root;
 }
 
 /** A request for one model of a cascade. */
@@ -129,17 +124,15 @@ async function queued<T>(core: RouterCore, exchange: Exchange, pending: Promise<
 }
 
 /** Render, match, and try workers until one answers or none is left. */
-async function route(core: RouterCore, exchange: Exchange, subject: Subject, request: ReadRequest): Promise<void> {
-  const model = request.model ?? "";
-  const pendingGroup = core.waits.ready(model, exchange, request.stream);
+async function route(core: RouterCore, exchange: Exchange, subject: Subject, asked: ReadRequest): Promise<void> {
+  const model = asked.model ?? "";
+  const pendingGroup = core.waits.ready(model, exchange, asked.stream);
   const group = pendingGroup instanceof Promise ? await pendingGroup : pendingGroup;
   const startedMs = core.clock.now();
   exchange.trace?.phase("render");
-  const pendingRenderer = core.renderers.get(group);
-  const renderer = pendingRenderer instanceof Promise ? await pendingRenderer : pendingRenderer;
+  const request = mustCome(core, exchange, asked, group) ? await brought(asked) : asked;
   const legs = new LegRequests(request, exchange);
-  const conversion = core.abilities.commonConversion(group, exchange.path);
-  const pendingPrompt = render(conversion === undefined ? request : legs.chat(conversion), renderer, core.log);
+  const pendingPrompt = request.away?.prompt(request) ?? renderHere(core, exchange, group, request, legs);
   const prompt = pendingPrompt instanceof Promise ? await pendingPrompt : pendingPrompt;
   const query = prompt.bytes === undefined ? undefined : { model, root: request.root, prompt: prompt.bytes };
   exchange.trace?.phase("match");
@@ -163,6 +156,22 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, req
   }
 }
 
+function renderHere(
+  core: RouterCore,
+  { path }: Exchange,
+  group: ModelGroup,
+  request: ReadRequest,
+  legs: LegRequests,
+): Prompt | Promise<Prompt> {
+  const pending = core.renderers.get(group);
+  if (pending instanceof Promise) return pending.then((renderer) => renderBy(renderer));
+  return renderBy(pending);
+  function renderBy(renderer: PromptRenderer | undefined): Prompt | Promise<Prompt> {
+    const conversion = core.abilities.commonConversion(group, path);
+    return render(conversion === undefined ? request : legs.chat(conversion), renderer, core.log);
+  }
+}
+
 /** What a request is billed: the engine's own figures; undefined where it worked and told none; 0 where it did not answer. */
 function usedTokens({ outcome }: DecisionRecord): number | undefined {
   if (outcome === undefined || outcome.result === "rejected" || outcome.result === "upstream_error") return 0;
@@ -171,9 +180,10 @@ function usedTokens({ outcome }: DecisionRecord): number | undefined {
   return outcome.promptTokens + (outcome.completionTokens ?? 0);
 }
 
-async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
-  const { exchange, request, question, record } = routed;
-  const model = request.model ?? "";
+async function tryWorkers(core: RouterCore, first: Routed): Promise<void> {
+  let routed = first;
+  const { exchange, question, record } = routed;
+  const { model = "", stream: streams } = routed.request;
   const retries = new Retries();
   let only: WorkerInfo | undefined;
   let failed: FailedTry | undefined;
@@ -183,9 +193,14 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     const turn = core.share?.turn();
     if (turn !== undefined) await turn;
     if (exchange.left) throw new CgnError("CALLER_LEFT", "Client left before its request was sent", {});
-    const all = core.waits.ready(model, exchange, request.stream);
+    const all = core.waits.ready(model, exchange, streams);
     if (all instanceof Promise) {
       await all;
+      continue;
+    }
+    if (mustCome(core, exchange, routed.request, all)) {
+      const request = await brought(routed.request);
+      routed = { ...routed, request, legs: new LegRequests(request, exchange) };
       continue;
     }
     // From here to the booking nothing waits: the group is the one of this very moment.
@@ -194,13 +209,16 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     const same = able.filter((worker) => worker.id === only?.id);
     const group = same.length > 0 ? { ...all, ready: same } : able === all.ready ? all : { ...all, ready: able };
     exchange.trace?.phase("choose");
-    const asked = { path: exchange.path, json: request.json, unmatched: request.unmatched };
+    const { json, unmatched } = routed.request;
+    const asked = { path: exchange.path, json, unmatched };
     const way = chooseWay(core.chooser, core.splitter, group, question, asked, retries.tried);
     if (way === undefined) {
       if (failed === undefined) throw noWorker(core.fleet, group);
       return giveUp(core, exchange, record, failed.choice, failed.end);
     }
     const choice = way.type === "whole" ? way.choice : way.decode;
+    if (core.federation !== undefined && failed === undefined)
+      requireInTime(core.federation, core, exchange, model, way);
     if (record.attempts.length === 0) noteDecision(core, record, choice, core.clock.now() - routed.startedMs);
     noteAttempt(core, record, choice, way.type === "whole" ? way.note : way.prefill);
     if (way.type === "split") {
@@ -216,7 +234,7 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     if (run.end.type !== "retry") {
       const last =
         stream !== undefined && run.end.type === "cut" ? await continueStream(core, routed, run, stream) : run;
-      return settle(core, exchange, request, question.prompt, record, last);
+      return settle(core, exchange, routed.request, question.prompt, record, last);
     }
     if (routed.query !== undefined) core.knowledge.unsent?.(choice.worker.id, routed.query);
     core.metrics.legEnded(choice.worker.id, "retried");
@@ -229,6 +247,31 @@ async function tryWorkers(core: RouterCore, routed: Routed): Promise<void> {
     if (!next) return;
     only = next === "same" ? choice.worker : undefined;
   }
+}
+
+/** The places are given back where another cluster is to be asked. @throws CgnError OVERLOADED */
+function requireInTime(federation: Federation, core: RouterCore, exchange: Exchange, model: string, way: Way): void {
+  const legs = way.type === "whole" ? [way.choice] : [way.prefill, way.decode];
+  const predictedMs = legs.reduce((sum, { decision }) => sum + decision.candidates[decision.index]!.ttftMs, 0);
+  try {
+    federation.requireDeadline(core, exchange, model, predictedMs);
+  } catch (e) {
+    for (const { booking } of legs) booking.release();
+    throw e;
+  }
+}
+
+/** Another thread has the body, and something must be done with it that is done here alone. */
+function mustCome(core: RouterCore, { path }: Exchange, { away, model }: ReadRequest, { ready }: ModelGroup): boolean {
+  if (away === undefined) return false;
+  if (core.answersOf(model ?? "").continueStreams || ready.some(({ role }) => role !== "both")) return true;
+  return core.abilities.conversionFor(ready, path) !== undefined;
+}
+
+/** The same request with its body here. */
+async function brought(request: ReadRequest): Promise<ReadRequest> {
+  const { model, root } = request;
+  return { ...(await request.away!.bring()), model, root };
 }
 
 /** After a failed try: whom to ask now, once it is time to. False: nobody, and the client was told. */
@@ -259,7 +302,7 @@ function lacking(core: RouterCore, group: ModelGroup, path: string): CgnError {
   return some ? noWorker(core.fleet, { ...group, ready: [] }) : core.abilities.refusal(group, path);
 }
 
-function requireEndpoint(exchange: Exchange): NonNullable<ReturnType<typeof findEndpoint>> {
+function requireEndpoint(exchange: Exchange): Endpoint {
   const { method, path, res } = exchange;
   if (exchange.target === undefined) {
     throw new CgnError("REQUEST_INVALID", `Cannot read the path ${path}: it is no path. Encode "%" as "%25"`, {});
@@ -296,7 +339,7 @@ function others(core: RouterCore, { path }: Exchange, model: string, { worker }:
 
 /** Answer an error of the router's own, and count it. */
 function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown): void {
-  const { req } = exchange;
+  const { body } = exchange;
   const error = toCgnError(e);
   if (error.code === "BUG")
     core.log.error("A request met a fault of the router", {
@@ -314,5 +357,5 @@ function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown)
   answerError(exchange, error, { ...more, "x-request-id": exchange.id });
   // In the midst of an answer only the connection's end tells that it is not whole; nobody may wait for the rest.
   if (!exchange.res.writableEnded) exchange.res.destroy();
-  if (!req.complete) discardBody(req, DISCARD_BYTES);
+  if (!("isAway" in body) && !body.complete) discardBody(body, DISCARD_BYTES);
 }

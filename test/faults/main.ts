@@ -1,10 +1,13 @@
-// npm run test:faults [-- TEXT]: the fault matrix, or the cases whose name or phase has TEXT, as a table. Ends with 1 when a client
-// saw something else than it should, waited for ever, or anything was left of a case.
+// npm run test:faults [-- TEXT] [--threads N]: the fault matrix, or the cases whose name or phase has TEXT, as a table. Ends with 1 when
+// a client saw something else than it should, waited for ever, or anything was left of a case. With N the router has N threads.
+import { parseArgs } from "node:util";
 import { ALL_CASES } from "./all-cases.ts";
 import { type FaultCase, runCase } from "./rig.ts";
 
 const AT_ONCE = 8;
-const only = process.argv[2] ?? "";
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { threads: { type: "string" } } });
+const threads = Number(values.threads ?? 0);
+const only = positionals[0] ?? "";
 const cases = Object.entries(ALL_CASES)
   .flatMap(([phase, of]) => of.map((test) => ({ phase, test })))
   .filter(({ phase, test }) => `${phase} ${test.name}`.includes(only));
@@ -26,7 +29,7 @@ async function work(): Promise<void> {
     const started = performance.now();
     let wrong: string | undefined;
     try {
-      await runCase(test);
+      await runCase(test, threads);
     } catch (e) {
       wrong = e instanceof Error ? e.message : String(e);
     }

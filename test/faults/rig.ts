@@ -49,9 +49,10 @@ export interface FaultCase {
 
 /**
  * Run one case, and see that nothing is left of it: no booking, no client, no connection to an engine.
+ * @param threads how many have the clients' connections; 0: the router's own
  * @throws AssertionError saying what was seen instead
  */
-export async function runCase(test: FaultCase): Promise<void> {
+export async function runCase(test: FaultCase, threads = 0): Promise<void> {
   const scripts = [test.a, test.b, test.c].map((script) => script ?? good);
   const engines = await Promise.all(scripts.map((script) => startRawEngine(script)));
   const ids = test.rig?.three === true ? (["a", "b", "c"] as const) : (["a", "b"] as const);
@@ -67,6 +68,7 @@ export async function runCase(test: FaultCase): Promise<void> {
     { policy: "round_robin", answers: test.short === true ? LIMITS : LONG, ...test.rig?.settings },
     undefined,
     test.rig?.loader === true ? loader : undefined,
+    threads === 0 ? {} : { threads: { count: threads, env: {} } },
   );
   const clients: RawClient[] = [];
   const client = async (): Promise<RawClient> => {

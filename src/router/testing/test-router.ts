@@ -89,7 +89,19 @@ export async function startTestRouter(
   timeouts?: UpstreamTimeouts,
   loader?: ModelLoader,
   more: Partial<
-    Pick<RouterOptions, "access" | "engineKey" | "extras" | "maxPromptTokens" | "protectMetrics" | "tracer" | "log">
+    Pick<
+      RouterOptions,
+      | "access"
+      | "engineKey"
+      | "extras"
+      | "maxPromptTokens"
+      | "membership"
+      | "metrics"
+      | "protectMetrics"
+      | "threads"
+      | "tracer"
+      | "log"
+    >
   > = {},
 ): Promise<TestRouter> {
   const directory = createMemoryDirectory(workers);
