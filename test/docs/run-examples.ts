@@ -117,6 +117,7 @@ async function runStage(commands: readonly Command[], stage: "alone" | "asking",
       const began = performance.now();
       // A first file is written where there is none.
       if (name === "init") rmSync(join(place.dir, "cgn.toml"), { force: true });
+      if (name === "kv capture") rmSync(join(place.dir, "capture"), { recursive: true, force: true });
       if (SERVES(name, example)) wrong.push(...(stage === "asking" ? await serving(line, place, async () => []) : []));
       else wrong.push(...wrongEnd(example, await runOne(line, place)));
       if (name === "init" || line.includes("cgn.toml")) place.write("cgn.toml", FLEET);
