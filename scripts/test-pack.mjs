@@ -19,6 +19,7 @@ const NEEDED = [
   "dist/cli/bin/cgn.js",
   "dist/cli/bin/cgn-router.js",
   "dist/router/render-thread.js",
+  "dist/router/threads/door-thread.js",
   "dist/kvcached/canonicity-thread.js",
   "dist/web/page/main.js",
   "launchers/sim-vllm.mjs",
