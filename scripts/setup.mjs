@@ -117,7 +117,8 @@ export async function setup() {
       await installPackages(env);
     }
     if (state.protos !== protos || !existsSync(join(ROOT, "src", "wire", "gen", "cgn", "kv", "v1", "kv_pb.ts"))) {
-      await run(join(ROOT, "node_modules", ".bin", "buf"), ["generate"], env);
+      // Nothing is written outside the tree.
+      await run(join(ROOT, "node_modules", ".bin", "buf"), ["generate"], { ...env, BUF_CACHE_DIR: join(CACHE, "buf") });
     }
     // The compiler's version is in the lock file.
     const compiler = join(ROOT, "scripts", "compile-wasm.mjs");
