@@ -39,11 +39,13 @@ export function stepsOf(blocks: readonly Block[]): Step[] {
 }
 
 function shellStep(block: Block): Step {
-  const skipped = /^no-run: (\w+)(?:, .+)?$/.exec(block.marks);
+  const skipped = /^no-run: (.+)$/.exec(block.marks);
   if (skipped !== null) {
-    const reason = skipped[1] ?? "";
+    const reason = skipped[1]?.split(",")[0] ?? "";
     if (!NO_RUN.some((known) => known === reason))
-      throw new Error(`line ${block.line}: no-run: ${reason} is none of ${NO_RUN.join(", ")}`);
+      throw new Error(
+        `line ${block.line}: write "no-run: WHY, WORDS" with WHY one of ${NO_RUN.join(", ")}, not ${reason}`,
+      );
     return { type: "skip", block, reason: block.marks.slice("no-run: ".length) };
   }
   const marks = block.marks.split(/\s+/).filter((mark) => mark !== "");

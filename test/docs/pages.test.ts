@@ -8,6 +8,7 @@ import { configJsonSchema } from "../../src/config/json-schema.ts";
 import { parseToml } from "../../src/config/toml.ts";
 import { METRICS } from "../../src/telemetry/metric-table.ts";
 import { wrongCommands } from "./command-lines.ts";
+import { unknownKeys } from "./config-keys.ts";
 import { anchorsOf, linksOf } from "./links.ts";
 import { blocksOf, pages, proseOf, ROOT, readPage, spansOf } from "./markdown.ts";
 import { misspelt } from "./names.ts";
@@ -52,6 +53,10 @@ describe("each page of the docs", () => {
 
   it.each(PAGES)("%s shows TOML that fits the configuration's schema", (page) => {
     expect(wrongToml(page)).toEqual([]);
+  });
+
+  it.each(PAGES)("%s names keys of the configuration that exist", (page) => {
+    expect(unknownKeys(readPage(page), readPage("docs/configuration.md"))).toEqual([]);
   });
 
   it.each(PAGES)("%s names metrics that exist", (page) => {
