@@ -69,7 +69,7 @@ function take(message: ToDoor): void {
       http?.lameDuck();
       return;
     case "close":
-      void http?.close(message.graceMs).then(() => {
+      void (http?.close(message.graceMs) ?? Promise.resolve()).then(() => {
         out.post({ t: "closed" });
         out.flush();
       });

@@ -44,9 +44,6 @@ export interface DoorParts {
   readonly identifiesFirst: boolean;
 }
 
-/** Beyond the limit a refused body is read on and thrown away for so long, that the client may hear why. */
-const DISCARD_BYTES = 64 * 1024 * 1024;
-
 /** One request of a client of this thread: what is done beside its connection. */
 export class LocalRequest {
   readonly #id: number;
@@ -89,6 +86,8 @@ export class LocalRequest {
     }
     const read = await this.#read();
     this.#post((told) => ({ t: "ask", id: this.#id, head, read: told }), read);
+    // It was told before the main thread knew of the request.
+    if (this.#exchange.left) out.post({ t: "left", id: this.#id });
   }
 
   take(message: ToDoor): void {
@@ -246,7 +245,7 @@ export class LocalRequest {
     if (flush === true) res.flushHeaders();
     if (end === true) {
       res.end(chunk);
-      if (!this.#req.complete) discardBody(this.#req, DISCARD_BYTES);
+      if (!this.#req.complete) discardBody(this.#req);
       return;
     }
     const more = chunk === undefined || res.write(chunk);

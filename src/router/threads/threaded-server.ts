@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import type { SecureContextOptions } from "node:tls";
 import type { Worker } from "node:worker_threads";
 import type { Clock } from "../../core/clock.ts";
-import { CgnError } from "../../core/errors.ts";
+import { CgnError, isCgnError } from "../../core/errors.ts";
 import type { Log } from "../../core/log.ts";
 import type { WorkerDirectory } from "../../core/worker.ts";
 import { type HttpServer, type HttpTls, listenError } from "../../http/server.ts";
@@ -169,7 +169,11 @@ class Doors implements HttpServer {
           if (this.#duck) door.out.post({ t: "duck" });
           resolve();
         },
-        onFailed: (error) => reject(sharing(error)),
+        onFailed: (error) => {
+          this.#doors.delete(index);
+          void door.end();
+          reject(sharing(error));
+        },
         onClosed: () => this.#over(door),
         onGone: (why) => {
           this.#doors.delete(index);
@@ -195,9 +199,11 @@ class Doors implements HttpServer {
     this.#pauses.set(index, pauseMs);
     const cancel = this.#options.clock.after(pauseMs, () => {
       this.#cancels.delete(cancel);
-      this.#start(index).catch((e: unknown) =>
-        this.#options.log.error("A thread of the router does not listen", { thread: index, why: String(e) }),
-      );
+      this.#start(index).catch((e: unknown) => {
+        this.#options.log.error("A thread of the router does not listen", { thread: index, why: String(e) });
+        // One that ended by itself is started by that.
+        if (!this.#leaving && isCgnError(e)) this.#again(index, 0);
+      });
     });
     this.#cancels.add(cancel);
   }
