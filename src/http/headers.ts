@@ -50,8 +50,11 @@ export function forwardRequestHeaders(raw: HeaderPairs, drop: (name: string) => 
 
 export type ResponseHeaders = Record<string, string | string[]>;
 
-/** What tells of the engine itself, not of its answer. */
-const NOT_RETURNED = new Set(["server", "x-powered-by", "alt-svc"]);
+/**
+ * What tells of the engine itself, not of its answer. `vary`: the router asks without what engines vary their answers by (an origin, an
+ * encoding), and says itself what its own depend on.
+ */
+const NOT_RETURNED = new Set(["server", "x-powered-by", "alt-svc", "vary"]);
 
 /**
  * A redirect's or a created thing's address as clients may see it: of the same engine only, as a path of ours.

@@ -7,6 +7,7 @@ import { engineErrorText } from "./api-errors.ts";
 import type { Conversion } from "./convert/conversion.ts";
 import { conversionOf } from "./convert/conversions.ts";
 import type { ModelGroup } from "./fleet.ts";
+import { saysMissing } from "./missing-path.ts";
 
 /** How a worker is asked for what a client asks by a path. */
 export interface Way {
@@ -147,8 +148,6 @@ function saidIn(body: Buffer | undefined): string {
 export function isMissing(status: number, body: Buffer, path: string): boolean {
   if (!(status === 404 || status === 405 || status === 501) || body.length > 1_024 || !NAMED.has(path)) return false;
   if (status === 501 && GENERATING.has(path)) return false;
-  const text = body.toString("utf8").trim();
-  if (status === 405) return /^\{"detail": ?"Method Not Allowed"\}$/.test(text);
-  if (status === 501) return /"type": ?"not_supported_error"/.test(text);
-  return /^(\{"detail": ?"Not Found"\}|Not Found|)$/.test(text) || text.includes('"File Not Found"');
+  if (status === 501) return /"type": ?"not_supported_error"/.test(body.toString("utf8"));
+  return saysMissing(status, body);
 }

@@ -4,6 +4,7 @@ import type { Exchange } from "./accept.ts";
 import { isObject } from "./answer.ts";
 import type { ApiShape } from "./endpoints.ts";
 import type { LegConversion } from "./leg-requests.ts";
+import { isNamedPath, noSuchPath, saysMissing } from "./missing-path.ts";
 
 /** Anthropic's word for the kind of an error, by status (its API reference, "Errors"). */
 function anthropicType(status: number): string {
@@ -87,10 +88,10 @@ export function anthropicFromEngine(status: number, body: Buffer, id: string): B
  * @returns undefined: nothing, whatever comes
  */
 export function rewriter(
-  { shape, id }: Pick<Exchange, "shape" | "id">,
+  { shape, id, path }: Pick<Exchange, "shape" | "id" | "path">,
   convert: LegConversion | undefined,
 ): ((status: number, body: Buffer) => Buffer | undefined) | undefined {
-  if (convert === undefined && shape !== "anthropic") return undefined;
+  if (convert === undefined && shape !== "anthropic") return isNamedPath(path) ? undefined : missingRewriter(path);
   return (status, body) => {
     if (status >= 400) return shape === "anthropic" ? anthropicFromEngine(status, body, id) : undefined;
     if (convert === undefined) return undefined;
@@ -101,5 +102,13 @@ export function rewriter(
       return undefined;
     }
     return isObject(chat) ? Buffer.from(JSON.stringify(convert.by.whole(chat, convert.asked))) : undefined;
+  };
+}
+
+/** What engines say of a path that they have not differs, and tells nobody what there is. */
+function missingRewriter(path: string): (status: number, body: Buffer) => Buffer | undefined {
+  return (status, body) => {
+    if (!saysMissing(status, body)) return undefined;
+    return Buffer.from(JSON.stringify(errorBody(noSuchPath(path, "the model's engine has no such path"))));
   };
 }

@@ -1,8 +1,18 @@
 /**
  * What a path is to the router. `chat` and `completion` have a prompt to match, `messages` (Anthropic's) and `responses` one in another
- * form; `embedding` and `text` have a body with a model; `other` is passed on by whatever names a model.
+ * form; `embedding` and `text` have a body with a model; `other` is passed on by whatever names a model; the router itself answers
+ * `models` and `health`.
  */
-export type EndpointKind = "chat" | "completion" | "messages" | "responses" | "embedding" | "text" | "models" | "other";
+export type EndpointKind =
+  | "chat"
+  | "completion"
+  | "messages"
+  | "responses"
+  | "embedding"
+  | "text"
+  | "models"
+  | "health"
+  | "other";
 
 /** In whose form a client reads errors and events. */
 export type ApiShape = "openai" | "anthropic" | "responses";
@@ -31,6 +41,7 @@ const KNOWN: Readonly<Record<string, Endpoint>> = {
   "/classify": post("text"),
   "/pooling": post("text"),
   "/v1/models": { kind: "models", method: "GET" },
+  "/health": { kind: "health", method: "GET" },
   "/tokenize": post("text"),
   "/detokenize": post("text"),
 };

@@ -121,3 +121,48 @@ describe("a form", () => {
     expect(a.seen[0]?.body).toBe(form.replace("\r\nm\r\n", "\r\nwhisper-up\r\n"));
   });
 });
+
+describe("a path that nobody has", () => {
+  const paths = "/v1/chat/completions";
+  const said = async (url: string, path: string, init?: RequestInit) => {
+    const res = await fetch(url + path, init);
+    return { status: res.status, type: res.headers.get("content-type"), error: (await res.json()).error };
+  };
+  const missing = {
+    status: 404,
+    type: "application/json",
+    error: { code: "route_not_found", message: expect.stringContaining(paths), type: "invalid_request_error" },
+  };
+
+  it("is 404 in OpenAI's form with those there are, whoever finds out", async () => {
+    const { a, b, url } = await rig({}, { models: ["other"] });
+    expect(await said(url, "/chat/completions", { method: "POST", body: "{}" })).toMatchObject(missing);
+    // Below /v1/ an engine may have what the router does not know; nobody can say which without a model.
+    expect(await said(url, "/v1/nothing")).toMatchObject(missing);
+    for (const body of [{ detail: "Not Found" }, { error: { message: "File Not Found", type: "not_found_error" } }]) {
+      a.behaviour = b.behaviour = { status: 404, body };
+      const asked = { method: "POST", body: JSON.stringify({ model: "m" }) };
+      expect(await said(url, "/v1/nothing", asked)).toMatchObject(missing);
+    }
+  });
+
+  it("is the engine's word where it has the path, and not what is asked for there", async () => {
+    const { a, url } = await rig({}, { models: ["other"] });
+    const body = { error: { message: "there is no file 7", type: "not_found", code: 7 } };
+    a.behaviour = { status: 404, body };
+    const asked = { method: "POST", body: JSON.stringify({ model: "m" }) };
+    expect(await said(url, "/v1/files/7", asked)).toMatchObject({ status: 404, error: body.error });
+  });
+});
+
+describe("GET /health", () => {
+  it("is 200 while some model is served, and 503 else, without a key", async () => {
+    const served = await rig({ state: "down" });
+    const ok = await fetch(`${served.url}/health`);
+    expect([ok.status, await ok.json()]).toEqual([200, { status: "ok" }]);
+    expect((await fetch(`${served.url}/health`, { method: "HEAD" })).status).toBe(200);
+    expect((await fetch(`${served.url}/health`, { method: "POST" })).status).toBe(405);
+    const none = await rig({ state: "down" }, { state: "starting" });
+    expect((await fetch(`${none.url}/health`)).status).toBe(503);
+  });
+});

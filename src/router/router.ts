@@ -15,11 +15,13 @@ import { type Endpoint, findEndpoint } from "./endpoints.ts";
 import type { Federation } from "./federation.ts";
 import { type ModelGroup, noWorker } from "./fleet.ts";
 import { Retries, retryPauseMs } from "./forward.ts";
+import { answerHealth } from "./front-health.ts";
 import { giveUp } from "./give-up.ts";
 import { identify, requireModel, type Subject } from "./identify.ts";
 import { type Routed, runLeg } from "./leg.ts";
 import { LegRequests } from "./leg-requests.ts";
 import { match } from "./match.ts";
+import { isNamedPath, noSuchPath } from "./missing-path.ts";
 import { answerModels } from "./models.ts";
 import { answerError } from "./opened-stream.ts";
 import { checkPromptSize } from "./prompt-size.ts";
@@ -31,9 +33,6 @@ import { beginTrace, endTrace, noteTrace } from "./request-tracing.ts";
 import { rootOf } from "./root.ts";
 import { settle } from "./settle.ts";
 import { ownDeadline } from "./wait-room.ts";
-
-/** Beyond the limit a refused body is read on and thrown away for so long, that the client may hear why. */
-const DISCARD_BYTES = 64 * 1024 * 1024;
 
 /**
  * The way of a request: accept → identify → read → admit → render → match → choose + book → forward → relay → settle.
@@ -48,6 +47,7 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     if (core.settings.cors !== undefined && answerCors(core.settings.cors, exchange)) return;
     if (core.tracer !== undefined) beginTrace(core.tracer, exchange);
     const endpoint = requireEndpoint(exchange);
+    if (endpoint.kind === "health") return answerHealth(core.fleet, exchange);
     const pendingSubject = identify(core.access, exchange);
     const subject = pendingSubject instanceof Promise ? await pendingSubject : pendingSubject;
     exchange.subject = subject;
@@ -62,7 +62,7 @@ export async function serve(core: RouterCore, exchange: Exchange): Promise<void>
     const pendingRequest =
       "isAway" in from ? from.read() : readRequest(endpoint, from, exchange.target, core.settings.maxBodyBytes);
     const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest;
-    const wanted = request.model ?? onlyModel(core);
+    const wanted = request.model ?? onlyModel(core, exchange.path);
     exchange.trace?.phase("queue");
     requireModel(subject, wanted);
     const pendingTicket = core.access.admit(subject);
@@ -309,8 +309,7 @@ function requireEndpoint(exchange: Exchange): Endpoint {
   }
   const endpoint = findEndpoint(path);
   if (endpoint === undefined) {
-    const message = `Cannot find ${path}: the router has no such path. Paths below /v1/ are served; see /v1/models`;
-    throw new CgnError("ROUTE_NOT_FOUND", message, { path });
+    throw noSuchPath(path);
   }
   if (endpoint.method === undefined || endpoint.method === method) return endpoint;
   // Node leaves the body of an answer to HEAD out.
@@ -323,9 +322,10 @@ function requireEndpoint(exchange: Exchange): Endpoint {
 }
 
 /** The model of a request that names none, where the endpoint allows that: the only one there is. */
-function onlyModel(core: RouterCore): string {
+function onlyModel(core: RouterCore, path: string): string {
   const models = core.fleet.models();
   if (models.length === 1) return models[0]!;
+  if (!isNamedPath(path)) throw noSuchPath(path, "no such path is known, and the request names no model to ask");
   const message =
     'Cannot route the request: it names no model, and there are several. Add "model" to the body, or ?model=';
   throw new CgnError("REQUEST_INVALID", message, { param: "model", known: models });
@@ -357,5 +357,5 @@ function refuse(core: RouterCore, exchange: Exchange, model: string, e: unknown)
   answerError(exchange, error, { ...more, "x-request-id": exchange.id });
   // In the midst of an answer only the connection's end tells that it is not whole; nobody may wait for the rest.
   if (!exchange.res.writableEnded) exchange.res.destroy();
-  if (!("isAway" in body) && !body.complete) discardBody(body, DISCARD_BYTES);
+  if (!("isAway" in body) && !body.complete) discardBody(body);
 }

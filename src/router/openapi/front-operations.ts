@@ -48,6 +48,13 @@ export const FRONT_OPERATIONS: readonly FrontOperation[] = [
     form: "openai",
     parameters: { model: "Its name; slashes may stand as they are" },
   },
+  {
+    path: "/health",
+    method: "get",
+    id: "health",
+    summary: "200 while some model is served, else 503, as engines answer it; needs no key",
+    form: "openai",
+  },
   post("/v1/chat/completions", "createChatCompletion", "Answer a chat", "chat", { streams: true }),
   post("/v1/completions", "createCompletion", "Complete a text", "completion", { streams: true }),
   post("/v1/responses", "createResponse", "Answer in OpenAI's Responses form; nothing is stored", "responses", {
