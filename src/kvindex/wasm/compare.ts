@@ -1,4 +1,4 @@
-import { area, BYTES, HASHES, MATCH_ENDS } from "./areas";
+import { area, BYTES, ENDS, HASHES, MATCH_ENDS } from "./areas";
 import { ensureDigests, freeDigests } from "./digests";
 import { hashBytes } from "./hash";
 import {
@@ -17,8 +17,8 @@ import {
 } from "./layout";
 
 /**
- * Compares a prompt with the blocks of a run. Block by block the first time; what the prompt has then gets digests, of many blocks
- * each, and the next prompts are compared with those first. So what is asked for often is not read block by block.
+ * Compares a prompt with the blocks of a run: first by digests, of many blocks each, then block by block. Runs get them when many
+ * blocks are stored at once, and of what a prompt was found to have. So what is asked for is seldom read block by block.
  */
 
 /** Whether the prompt is HASHES, and else BYTES. */
@@ -92,6 +92,35 @@ function digest(run: u32, at: u32, depth: u32, first: u32, end: u32): void {
     from = to;
   }
   store<u16>(run, <u16>end, RUN_DIGEST_COUNT);
+}
+
+/**
+ * Give a run its digests of the blocks that were just put behind it, from number `first` of the call's on, while their hashes (or bytes)
+ * are at hand: the next turn's match then need not read them one by one. Not where a digest would begin before them.
+ */
+export function digestLaid(run: u32, place: u32, first: u32, hashed: bool): void {
+  const known: u32 = load<u16>(run, RUN_DIGEST_COUNT);
+  const count = load<u32>(run, RUN_LENGTH) / DIGEST_BLOCKS;
+  if (count <= known || place !== <u32>(load<u32>(run, RUN_BLOCKS) + UNIT * DIGEST_BLOCKS * known)) return;
+  if (((load<u32>(run, RUN_FLAGS) & FLAG_HASHED) !== 0) !== hashed) {
+    if (known > 0) return;
+    store<u32>(run, load<u32>(run, RUN_FLAGS) ^ FLAG_HASHED, RUN_FLAGS);
+  }
+  if (!ensureDigests(run, known, count)) return;
+  const digests: u32 = load<u32>(run, RUN_DIGESTS);
+  const ends = area(ENDS) + 4 * first;
+  const data = hashed ? area(HASHES) : area(BYTES);
+  let from: u32 = hashed ? 8 * first : first === 0 ? 0 : load<u32>(ends - 4);
+  // What is between offsets in the run and in the call's data.
+  const shift = (known === 0 ? 0 : load<u32>(digests + UNIT * (known - 1), DIGEST_END)) - from;
+  for (let i = known; i < count; i++) {
+    const to: u32 = hashed ? from + 8 * DIGEST_BLOCKS : load<u32>(ends + 4 * (DIGEST_BLOCKS * (i - known + 1) - 1));
+    store<u64>(digests + UNIT * i, hashBytes(data + from, to - from), DIGEST_HASH);
+    store<u32>(digests + UNIT * i, to + shift, DIGEST_END);
+    store<u32>(digests + UNIT * i, 0, 12);
+    from = to;
+  }
+  store<u16>(run, <u16>count, RUN_DIGEST_COUNT);
 }
 
 /** Compare from block `from` on: those before are the same. */

@@ -12,6 +12,13 @@ import {
 
 /** Where a run's digests lie. What they are is said in compare.ts. */
 
+/** Room for digests of a run that has none. */
+export function giveDigests(run: u32, digests: u32, room: u32): void {
+  for (let at = digests; at < digests + UNIT * room; at += UNIT) store<u32>(at, 0, 12);
+  store<u32>(run, digests, RUN_DIGESTS);
+  store<u32>(run, room, RUN_DIGEST_ROOM);
+}
+
 /** Forget a run's digests. */
 export function freeDigests(run: u32): void {
   free(load<u32>(run, RUN_DIGESTS), load<u32>(run, RUN_DIGEST_ROOM));

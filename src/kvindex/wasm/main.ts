@@ -102,7 +102,7 @@ export function storeBlocks(
     if (!ensure(HASHES, 8 * count)) return 0;
     hashBlocks(count);
   }
-  const placed = placeChain(worker, tier, run, at, count, counted, stamp);
+  const placed = placeChain(worker, tier, run, at, count, isHashed, counted, stamp);
   if (!hasParent && placed === 0) trim(run);
   // Not before: an empty root would go.
   step(count, stamp);

@@ -1,4 +1,6 @@
 import { area, BYTES, ENDS, HASHES, LAID, setWord } from "./areas";
+import { digestLaid } from "./compare";
+import { giveDigests } from "./digests";
 import { hashBytes } from "./hash";
 import { alloc, free } from "./heap";
 import { beginHolding, holdNamed, releaseMoved } from "./hold";
@@ -6,6 +8,7 @@ import {
   BLOCK_BYTES,
   BLOCK_HASH,
   BLOCK_RUN,
+  DIGEST_BLOCKS,
   FLAG_ROOT,
   MAX_RUN,
   RUN_BLOCKS,
@@ -56,10 +59,19 @@ function sameBlocks(place: u32, done: u32, count: u32): u32 {
 }
 
 /**
- * Place the blocks in HASHES and ENDS under the names in NAMES (from the second on) below block number `at - 1` of `run`.
+ * Place the blocks in HASHES and ENDS (and BYTES, when they were not given as hashes) under the names in NAMES (from the second on) below block number `at - 1` of `run`.
  * @returns how many are placed: fewer when there is no memory
  */
-export function placeChain(worker: u32, tier: u32, run: u32, at: u32, count: u32, counted: bool, stamp: u32): u32 {
+export function placeChain(
+  worker: u32,
+  tier: u32,
+  run: u32,
+  at: u32,
+  count: u32,
+  isHashed: bool,
+  counted: bool,
+  stamp: u32,
+): u32 {
   beginHolding(counted);
   let done: u32 = 0;
   while (done < count) {
@@ -84,6 +96,7 @@ export function placeChain(worker: u32, tier: u32, run: u32, at: u32, count: u32
       if (place === 0) break;
       run = runOf(place);
       same = <u32>(load<u32>(run, RUN_BLOCKS) + UNIT * load<u32>(run, RUN_LENGTH) - place) / UNIT;
+      if (same >= DIGEST_BLOCKS) digestLaid(run, place, done, isHashed);
     }
     const held = holdNamed(worker, tier, place, done, same, stamp);
     done += held;
@@ -160,13 +173,16 @@ function appendChild(run: u32, first: u32, count: u32): u32 {
   // A chain that goes on in small steps will go on in more of them.
   const goesOn = load<u32>(run, RUN_CHILDREN) === 0 && (load<u32>(run, RUN_FLAGS) & FLAG_ROOT) === 0;
   const room = count < SMALL_STORE || goesOn ? max(count, ahead) : count;
-  const place = alloc(room);
+  // Digests lie right behind the blocks: one range to find, and lines that are written anyway.
+  const digests = count / DIGEST_BLOCKS;
+  const place = alloc(room + digests);
   if (place === 0) return 0;
   const child = newRun(place, count, room, run);
   if (child === 0) {
-    free(place, room);
+    free(place, room + digests);
     return 0;
   }
+  if (digests > 0) giveDigests(child, place + UNIT * room, digests);
   write(place, first, count, child);
   if (attach(child)) return place;
   discard(child);
