@@ -1,3 +1,4 @@
+import { chatMessages, withChatTools } from "./anthropic-tools.ts";
 import { sglangMetrics } from "./metrics-text.ts";
 import { missing } from "./pydantic.ts";
 import { chatPrompt, type Refusal } from "./read-request.ts";
@@ -104,12 +105,13 @@ function checkMessages(body: Body, path: string): ReturnType<Dialect["check"]> {
   return checkSglang("chat", asMessages(body), path);
 }
 
-function asMessages({ system, stop_sequences: stop, ...rest }: Body): Body {
+function asMessages(body: Body): Body {
+  const { system, stop_sequences: stop, ...rest } = withChatTools(body);
   const head = system === undefined ? [] : [{ role: "system", content: system }];
   const { messages } = rest;
   return {
     ...rest,
-    ...(Array.isArray(messages) ? { messages: [...head, ...messages] } : {}),
+    ...(Array.isArray(messages) ? { messages: chatMessages(body) ?? [...head, ...messages] } : {}),
     ...(stop === undefined ? {} : { stop }),
   };
 }

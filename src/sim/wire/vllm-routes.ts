@@ -1,3 +1,4 @@
+import { chatMessages, withChatTools } from "./anthropic-tools.ts";
 import { vllmMetrics } from "./metrics-text.ts";
 import { missing } from "./pydantic.ts";
 import { chatPrompt, type Refusal } from "./read-request.ts";
@@ -72,12 +73,12 @@ function checkMessages(value: unknown): ReturnType<Dialect["check"]> {
   const body = (typeof value === "object" && value !== null ? value : {}) as Body;
   for (const name of ["messages", "max_tokens"]) if (body[name] === undefined) return malformed([missing(name, body)]);
   const system = body["system"] === undefined ? [] : [{ role: "system", content: body["system"] }];
-  const messages = [...system, ...(Array.isArray(body["messages"]) ? body["messages"] : [])];
+  const messages = chatMessages(body) ?? [...system, ...(Array.isArray(body["messages"]) ? body["messages"] : [])];
   if (messages.length === 0) {
     const message = "Cannot apply chat template to an empty conversation. Provide at least one message.";
     return { status: 400, body: { type: "error", error: { type: "BadRequestError", message } } };
   }
-  const { stop_sequences: stop, ...rest } = body;
+  const { stop_sequences: stop, ...rest } = withChatTools(body);
   return checkVllm("chat", { ...rest, messages, ...(stop === undefined ? {} : { stop }) });
 }
 
