@@ -2,8 +2,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Access, requireScope } from "../access/access.ts";
 import { CgnError } from "../core/errors.ts";
 import { RELOAD_PATH, type ReloadReport, ROLE_PATH } from "../core/reload-report.ts";
+import { hasCertificate, requireCertificate } from "../http/client-certificates.ts";
 import { sendJson } from "../http/error-body.ts";
 import { isFromLoopback, requireLocalHost, requireLocalPost } from "../http/local-only.ts";
+import type { HttpTls } from "../http/server.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Agent } from "./agent.ts";
 
@@ -13,6 +15,8 @@ export interface AgentActions {
   readonly changeRole?: ((node: string, role: string) => Promise<ReloadReport>) | undefined;
   /** Keys that open the actions to callers from other hosts; without it nobody from elsewhere may act. */
   readonly access?: Access | undefined;
+  /** Whose certificates are asked for; undefined: it speaks clear text. */
+  readonly tls?: HttpTls | undefined;
 }
 
 /**
@@ -22,10 +26,11 @@ export interface AgentActions {
 export function adminHandler(
   agent: Agent,
   metrics: Metrics,
-  { reload, changeRole, access }: AgentActions = {},
+  { reload, changeRole, access, tls }: AgentActions = {},
 ): (req: IncomingMessage, res: ServerResponse) => Promise<void> {
   return async (req, res) => {
     const path = (req.url ?? "/").split("?")[0] ?? "/";
+    if (path !== "/healthz" && path !== "/readyz") requireCertificate(req, tls, path);
     if (path === RELOAD_PATH && reload !== undefined) {
       await requireOperator(req, res, path, access);
       requireLocalPost(req, path, "cgn reload");
@@ -67,7 +72,8 @@ export function adminHandler(
     }));
     // What is loaded when it is wanted is as good as ready.
     const ready = engines.some(({ state }) => state === "ready" || state === "unloaded" || state === "asleep");
-    sendJson(res, ready ? 200 : 503, { ready, engines });
+    // Who shows no certificate where one is asked for learns whether, not what.
+    sendJson(res, ready ? 200 : 503, hasCertificate(req, tls) ? { ready, engines } : { ready });
   };
 }
 

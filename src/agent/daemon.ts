@@ -8,6 +8,7 @@ import type { Log } from "../core/log.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import type { ReloadReport } from "../core/reload-report.ts";
 import { isLoopbackHost } from "../engines/address.ts";
+import { optionalCertificates } from "../http/client-certificates.ts";
 import { type HttpServer, startHttpServer } from "../http/server.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { countTls } from "../telemetry/tls-gauges.ts";
@@ -92,7 +93,7 @@ export async function runAgent(settings: Settings, deps: AgentDaemonDeps): Promi
       wires.push(wire);
       opened.push(wire);
     }
-    const admin = await openAdmin(settings, adminHandler(agent, metrics, deps), log, tls);
+    const admin = await openAdmin(settings, (own) => adminHandler(agent, metrics, { ...deps, tls: own }), log, tls);
     if (admin !== undefined) opened.push({ close: () => admin.close(1_000) });
     const client = connectKv({ address: { uds: settings.agent.kvUds }, clock });
     opened.push({ close: async () => client.close() });
@@ -155,7 +156,7 @@ function listenAddresses({ agent: { listen, listenGrpc } }: Settings): HostPort[
 /** Several agents of one host share the default port: then only the first has it. A port that was written must be free. */
 async function openAdmin(
   settings: Settings,
-  handle: ReturnType<typeof adminHandler>,
+  handleOf: (tls: WireTls | undefined) => ReturnType<typeof adminHandler>,
   log: Log,
   tls: WireTls,
 ): Promise<HttpServer | undefined> {
@@ -163,8 +164,13 @@ async function openAdmin(
   const listen = listenAdmin ?? settings.metrics.listen;
   try {
     // On loopback commands of this host use it without certificates.
-    const secrets = isLoopbackHost(listen.host) ? {} : { tls };
-    return await startHttpServer({ name: "agent admin", listen, handle, ...secrets });
+    const own = isLoopbackHost(listen.host) ? undefined : tls;
+    return await startHttpServer({
+      name: "agent admin",
+      listen,
+      handle: handleOf(own),
+      tls: optionalCertificates(own),
+    });
   } catch (error) {
     if (listenAdmin !== undefined || !isCgnError(error, "PORT_IN_USE")) throw error;
     log.warn("no admin port: the default one is in use. Set [agent].listen_admin", { port: listen.port });

@@ -5,8 +5,10 @@ import { CgnError } from "../core/errors.ts";
 import type { Membership, NodeMark } from "../core/membership.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
 import { isLoopbackHost } from "../engines/address.ts";
+import { hasCertificate, requireCertificate } from "../http/client-certificates.ts";
 import { sendJson } from "../http/error-body.ts";
 import { isOwnPage, requireLocalHost } from "../http/local-only.ts";
+import type { HttpTls } from "../http/server.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { pageFile, sendPageFile } from "../web/page-files.ts";
 import { accept } from "./accept.ts";
@@ -31,6 +33,8 @@ export interface AdminOptions {
   readonly membership: Membership;
   /** Settings that all routers share. */
   readonly shared: SharedTuning;
+  /** Whose certificates are asked for; undefined: it speaks clear text. */
+  readonly tls: HttpTls | undefined;
   /** The router takes no new requests. */
   draining(): boolean;
 }
@@ -54,13 +58,14 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
   return async (req, res) => {
     const path = (req.url ?? "/").split("?")[0]!;
     if (path !== CHAT_PATH) req.resume();
+    if (path === "/healthz") return sendJson(res, 200, { status: "ok" });
+    if (path === "/readyz") return answerReady(options, hasCertificate(req, options.tls), res);
+    if (path === "/openapi.json") return sendJson(res, 200, openApiDocument());
+    requireCertificate(req, options.tls, path);
     if (path === "/metrics") {
       if (!local && options.protectMetrics) await requireKey(options, req, res, path, "metrics");
       return answerMetrics(options.metrics, res);
     }
-    if (path === "/healthz") return sendJson(res, 200, { status: "ok" });
-    if (path === "/openapi.json") return sendJson(res, 200, openApiDocument());
-    if (path === "/readyz") return answerReady(options, res);
     if (local) requireLocalHost(req, path);
     if (path === CHAT_PATH) return tryChat(options, local, req, res);
     const file = await pageFile(path);
@@ -154,9 +159,11 @@ async function answerMetrics(metrics: Metrics, res: ServerResponse): Promise<voi
   res.end(text);
 }
 
-function answerReady({ core, draining, membership }: AdminOptions, res: ServerResponse): void {
+/** Who shows no certificate where one is asked for learns whether, not what. */
+function answerReady({ core, draining, membership }: AdminOptions, isProved: boolean, res: ServerResponse): void {
   const detail = readiness(core, draining());
-  sendJson(res, detail.ready ? 200 : 503, { ...detail, cluster: clusterHealth(membership) });
+  const all = { ...detail, cluster: clusterHealth(membership) };
+  sendJson(res, detail.ready ? 200 : 503, isProved ? all : { ready: detail.ready });
 }
 
 /** @throws CgnError ROUTE_NOT_FOUND */

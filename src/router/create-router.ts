@@ -14,6 +14,7 @@ import type { PrefixKnowledge } from "../core/prefix-knowledge.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import { ENGINES } from "../engines/registry.ts";
+import { optionalCertificates } from "../http/client-certificates.ts";
 import { type HttpServer, type HttpTls, startHttpServer } from "../http/server.ts";
 import { DEFAULT_TIMEOUTS, Upstreams, type UpstreamTimeouts } from "../http/upstream.ts";
 import { Learning } from "../routing/learning.ts";
@@ -153,6 +154,8 @@ export function createRouter(options: RouterOptions): Router {
     async start() {
       http = await openFrontDoor(options, core);
       try {
+        // On loopback commands of this host use it without certificates.
+        const tls = isLoopbackHost(settings.listenAdmin.host) ? undefined : options.tls;
         const handle = createAdmin({
           core,
           metrics: options.metrics,
@@ -161,12 +164,12 @@ export function createRouter(options: RouterOptions): Router {
           loader: options.loader,
           membership,
           shared,
+          tls,
           extras: options.extras,
           draining: () => draining,
         });
-        // On loopback commands of this host use it without certificates.
-        const tls = isLoopbackHost(settings.listenAdmin.host) ? undefined : options.tls;
-        admin = await startHttpServer({ name: "admin", listen: settings.listenAdmin, tls, handle });
+        const listen = settings.listenAdmin;
+        admin = await startHttpServer({ name: "admin", listen, tls: optionalCertificates(tls), handle });
       } catch (e) {
         await http.close(0);
         throw e;
