@@ -61,6 +61,7 @@ function printAttempt(r: DecisionRecord, a: AttemptRecord, i: number, cli: Pick<
     cli.out(`${turn}decode on ${a.worker}: ${a.reason} (base: the hand-over)`);
     printCandidates(a, cli);
   }
+  if (a.continues !== undefined) cli.out(`goes on with the stream after ${a.continues} tokens that the client had`);
   if (a.whole !== undefined) cli.out(`not split: ${a.whole}`);
   for (const [worker, why] of Object.entries(a.heldBack ?? {})) cli.out(`passed over ${worker}: ${why}`);
   if (a.failed !== undefined) cli.out(`failed: ${a.failed}`);

@@ -55,6 +55,7 @@ async function runLegs(core: RouterCore, routed: Routed, run: LegRun, stream: Co
       const choice = choose(core, routed, tried);
       if (choice === undefined) break;
       noteAttempt(core, record, choice);
+      record.attempts.at(-1)!.continues = stream.tokens;
       const edits = stream.nextEdits(request, findEngine(choice.worker.kind).continuesChat ?? {});
       last = await runLeg(core, routed, choice, { fresh: true, edits, stream });
     } catch (e) {

@@ -30,6 +30,8 @@ export interface AttemptRecord extends ChosenRecord {
   readonly whole?: string;
   /** Workers that take requests and were passed over because of their circuit breakers, with the reason; absent: none. */
   readonly heldBack?: Readonly<Record<string, string>>;
+  /** It went on with a stream of which the client had so many parts: each about a token. */
+  continues?: number;
   /** Why it did not stay there; absent for the one that answered. */
   failed?: string;
 }

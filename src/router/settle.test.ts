@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { noFacts } from "./answer.ts";
-import { outcomeOf } from "./settle.ts";
+import { outcomeOf, wholeTtftMs } from "./settle.ts";
 
 describe("outcomeOf()", () => {
   // Engines' answers to bad requests were counted as the engines' failures, since their bodies have an `error`.
@@ -13,5 +13,23 @@ describe("outcomeOf()", () => {
       expect(outcomeOf({ type: "complete", status } as never, failed), String(status)).toBe("upstream_error");
     }
     expect(outcomeOf({ type: "complete", status: 200 } as never, noFacts())).toBe("ok");
+  });
+});
+
+describe("wholeTtftMs()", () => {
+  /** What an answer says that took 100 ms, where its first token was predicted after `ttftMs`. */
+  const told = (completionTokens: number, ttftMs: number, more: object = {}): number | undefined => {
+    const choice = { decision: { index: 0, candidates: [{ ttftMs }] } };
+    const run = { choice, facts: { ...noFacts(), completionTokens }, sentMs: 1_000, ...more };
+    return wholeTtftMs(run as never, 1_100);
+  };
+
+  it("is the time of an answer of one token, and says nothing of a longer one", () => {
+    expect([told(1, 20), told(2, 20), told(500, 90)]).toEqual([100, undefined, undefined]);
+  });
+
+  it("is no more than the whole answer took, where much more was predicted", () => {
+    expect([told(50, 150), told(50, 250)]).toEqual([undefined, 100]);
+    expect(told(1, 20, { prefill: {} })).toBeUndefined();
   });
 });

@@ -112,7 +112,7 @@ function learn(s: Settler, request: ReadRequest, prompt: Prompt, run: LegRun): v
   if (promptTokens !== undefined) {
     s.learning.ratio(request.model ?? "", prompt.bytes !== undefined).observe(prompt.length, promptTokens);
   }
-  const ttftMs = firstMs === undefined ? facts.promptMs : firstMs - sentMs;
+  const ttftMs = firstMs === undefined ? (facts.promptMs ?? wholeTtftMs(run, s.clock.now())) : firstMs - sentMs;
   if (ttftMs === undefined) return;
   if (prefill !== undefined) {
     // Of legs that ran at once only what came after the prompt is the hand-over's.
@@ -131,6 +131,25 @@ function learn(s: Settler, request: ReadRequest, prompt: Prompt, run: LegRun): v
     tier: choice.tier,
     ttftMs,
   });
+}
+
+/** A prediction of more than so many times what the whole answer took was wrong; less may be chance. */
+const FAR_ABOVE = 2;
+
+/**
+ * What an answer that was not streamed tells of its first token. Its time is that of its prompt and of its tokens together, and which part is
+ * which cannot be told from the sum: rates of both from it would be the difference of large numbers, learnt under loads that are not known.
+ * Sound are two things: of an answer of one token the whole time is its first token's, and no first token came later than the answer.
+ */
+export function wholeTtftMs(
+  { choice, facts, sentMs, prefill }: Pick<LegRun, "choice" | "facts" | "sentMs" | "prefill">,
+  nowMs: number,
+): number | undefined {
+  const totalMs = nowMs - sentMs;
+  if (prefill !== undefined) return undefined;
+  if (facts.completionTokens === 1) return totalMs;
+  const predictedMs = choice.decision.candidates[choice.decision.index]!.ttftMs;
+  return predictedMs > totalMs * FAR_ABOVE ? totalMs : undefined;
 }
 
 /**
