@@ -99,6 +99,13 @@ describe("cgn replay", () => {
     for (const script of scripts) expect(() => new Function(script)).not.toThrow();
   });
 
+  it("says of a trace that is not there, or no file, what it is", async () => {
+    const missing = expect.stringMatching(/^Cannot read the trace .*missing\.jsonl: there is no such file\./);
+    await expect(cgn("replay", "missing.jsonl")).rejects.toMatchObject({ message: missing });
+    const folder = expect.stringContaining("it is a folder");
+    await expect(cgn("replay", ".")).rejects.toMatchObject({ message: folder });
+  });
+
   it.each([
     [["--policy", "best"], "no such policy"],
     [["--fail", "0@soon"], "ENGINE@TIME+DURATION"],

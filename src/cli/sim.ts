@@ -42,7 +42,7 @@ export const simCommand: Command = {
       whole: true,
       min: 1,
       max: 65_536,
-      about: "tokens a KV block",
+      about: "tokens a KV block (llama_cpp keeps single tokens and has none)",
     },
     blocks: {
       type: "number",
@@ -50,7 +50,8 @@ export const simCommand: Command = {
       whole: true,
       min: 1,
       max: 100_000_000,
-      about: "KV blocks (default: 131072 tokens' worth)",
+      about:
+        "KV blocks (default: 131072 tokens' worth); llama_cpp: tokens of context, all slots together, in place of -c",
     },
     "kv-offload": {
       type: "string",

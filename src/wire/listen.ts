@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { dirname } from "node:path";
 import type { Duplex } from "node:stream";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
-import { type ConnectRouter, createContextValues } from "@connectrpc/connect";
+import { type ConnectRouter, createConnectRouter, createContextValues } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { CgnError } from "../core/errors.ts";
 import { MAX_CALL_BYTES, MAX_NOTES_BYTES } from "./kv-limits.ts";
@@ -26,8 +26,8 @@ export interface WireListen {
   readonly tls?: WireTls | undefined;
   /** Plain HTTP routes beside the RPCs; false: not one of them. */
   readonly http?: (req: WireRequest, res: WireResponse) => boolean;
-  /** What asks for another protocol on its connection (HTTP/1.1); false: not understood, it is cut. */
-  readonly upgrade?: (req: IncomingMessage, socket: Duplex, head: Buffer) => boolean;
+  /** `CONNECT`: the connection is to lead elsewhere; false: not understood, it is cut. */
+  readonly tunnel?: (req: IncomingMessage, socket: Duplex, head: Buffer) => boolean;
 }
 
 export interface WireServer {
@@ -52,6 +52,7 @@ export async function listenWire(options: WireListen): Promise<WireServer> {
       routes: options.routes,
       readMaxBytes,
       jsonOptions: { alwaysEmitImplicit: true },
+      fallback: nothingThere(options.routes),
       contextValues: (req) => createContextValues().set(WIRE_PEER, peerOf(req.socket)),
     });
   const calls = handlerOf(MAX_CALL_BYTES);
@@ -60,8 +61,8 @@ export async function listenWire(options: WireListen): Promise<WireServer> {
     if (options.http?.(req, res) !== true) (carriesNotes(req) ? notes : calls)(req, res);
   };
   const http1 = createHttpServer(answer);
-  http1.on("upgrade", (req, socket, head) => {
-    if (options.upgrade?.(req, socket, head) !== true) socket.destroy();
+  http1.on("connect", (req, socket, head) => {
+    if (options.tunnel?.(req, socket, head) !== true) socket.destroy();
   });
   const http2 = createHttp2Server(answer);
   const sockets = new Set<Socket>();
@@ -107,6 +108,21 @@ export async function listenWire(options: WireListen): Promise<WireServer> {
     throw error;
   }
   return { port, close };
+}
+
+type Fallback = NonNullable<Parameters<typeof connectNodeAdapter>[0]["fallback"]>;
+
+/** Answers a path that is no call of this port, with those that are; the code is Connect's word for it. */
+function nothingThere(routes: WireListen["routes"]): Fallback {
+  const router = createConnectRouter();
+  routes(router);
+  const calls = router.handlers.map(({ requestPath }) => requestPath).join(", ");
+  return ({ url = "/" }, res) => {
+    const path = url.split("?", 1)[0]!.slice(0, 200);
+    const message = `Cannot find ${path}: this port has no such path. It has ${calls}, each by POST`;
+    res.writeHead(404, { "content-type": "application/json" });
+    res.end(JSON.stringify({ code: "unimplemented", message }));
+  };
 }
 
 /** In JSON such a body would take seconds to read. */

@@ -281,6 +281,9 @@ describe("listenWire", () => {
     const bad = await curl(uds, "/cgn.kv.v1.PrefixIndex/Register", '{"worker":{"id":"x","kind":"nope"}}');
     expect(bad.status).toBe(400);
     expect(JSON.parse(bad.text).message).toContain('kind is "nope"');
+    const missing = await curl(uds, "/cgn.kv.v1.PrefixIndex/Guess", "{}");
+    expect([missing.status, JSON.parse(missing.text).code]).toEqual([404, "unimplemented"]);
+    expect(JSON.parse(missing.text).message).toContain("/cgn.kv.v1.PrefixIndex/Stats");
     const ids = await curl(uds, "/cgn.kv.v1.PrefixIndex/Match", '{"model":"m","tokenIds":[1,2,3]}');
     expect(JSON.parse(ids.text).matches[0]).toMatchObject({ worker: "a/0", tokens: 3 });
     const client = connectKv({ address: { uds }, clock, matchTimeoutMs: 10_000 });

@@ -184,9 +184,17 @@ async function firstLine(file: string): Promise<string> {
       return line;
     }
   } catch (e) {
-    throw invalid(file, e instanceof Error ? e.message : String(e));
+    throw invalid(file, whyUnreadable(e));
   }
   throw invalid(file, "it is empty");
+}
+
+function whyUnreadable(e: unknown): string {
+  const code = e instanceof Error && "code" in e ? e.code : undefined;
+  if (code === "ENOENT" || code === "ENOTDIR") return "there is no such file. Name a trace; cgn trace export makes one";
+  if (code === "EISDIR") return "it is a folder. Name a file in it";
+  if (code === "EACCES" || code === "EPERM") return "this user may not read it. Allow that, or copy it";
+  return e instanceof Error ? e.message : String(e);
 }
 
 function invalid(file: string, is: string): CgnError {

@@ -145,6 +145,9 @@ async function bodyOf(exchange: Exchange): Promise<unknown> {
   }
 }
 
+const notJson = ({ message }: Error): string =>
+  `the body is no JSON (${message}). Send for example {"kind":"slow","factor":10}`;
+
 /** The simulator's own routes; no engine has them. */
 export const SIM_ROUTES: RouteTable = {
   "GET /sim/info": (exchange, { options }) =>
@@ -171,8 +174,10 @@ export const SIM_ROUTES: RouteTable = {
     });
   },
   "POST /sim/fault": async (exchange, engine) => {
-    const fault = readFault(await bodyOf(exchange));
-    if (typeof fault === "string") return exchange.sendJson(400, { error: { message: fault } });
+    const body = await bodyOf(exchange);
+    const fault = body instanceof Error ? notJson(body) : readFault(body);
+    if (typeof fault === "string")
+      return exchange.sendJson(400, { error: { message: `Cannot apply the fault: ${fault}` } });
     engine.apply(fault);
     exchange.sendJson(200, { applied: fault });
   },

@@ -51,6 +51,9 @@ describe("a simulated vLLM's life", () => {
     await post(server, "/sim/fault", { kind: "clear" });
     expect((await post(server, "/v1/chat/completions", chat("x"))).status).toBe(200);
     expect((await post(server, "/sim/fault", { kind: "melt" })).status).toBe(400);
+    const broken = await fetch(`${server.url}/sim/fault`, { method: "POST", body: '{"kind":' });
+    expect(broken.status).toBe(400);
+    expect((await broken.json()).error.message).toMatch(/^Cannot apply the fault: the body is no JSON \(.*\)\. Send /);
   });
 
   it("engine-crash: health 503, a stream ends with an error event, new requests get 500", async () => {
