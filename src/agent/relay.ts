@@ -11,6 +11,7 @@ import { parseTcpEndpoint } from "../engines/address.ts";
 import { errorBody } from "../http/error-body.ts";
 import { forwardRequestHeaders } from "../http/headers.ts";
 import type { WireRequest, WireResponse } from "../wire/listen.ts";
+import { TUNNEL_HEADER } from "../wire/tunnel.ts";
 import { readRelayPath } from "./relay-path.ts";
 
 export interface RelayOptions {
@@ -26,7 +27,7 @@ export interface RelayOptions {
 /** What of the relay is served beside the RPCs of the agent's port. */
 export interface EngineRelays {
   http(req: WireRequest, res: WireResponse): boolean;
-  upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): boolean;
+  tunnel(req: IncomingMessage, socket: Duplex, head: Buffer): boolean;
 }
 
 /** Not passed on from an engine's answer: they are of one connection. */
@@ -48,12 +49,13 @@ export function createRelay(options: RelayOptions): EngineRelays {
       else pass(req as IncomingMessage, res, engine, asked.rest, options);
       return true;
     },
-    upgrade(req, socket, head) {
-      const asked = readRelayPath(req.url ?? "");
+    tunnel(req, socket, head) {
+      // The target of CONNECT can be no path.
+      const asked = readRelayPath(String(req.headers[TUNNEL_HEADER] ?? ""));
       const endpoint = asked === undefined ? null : new URLSearchParams(asked.rest.split("?")[1] ?? "").get("endpoint");
       const engine = asked === undefined ? undefined : find(options.directory, asked.id);
       if (engine === undefined || endpoint === null) return false;
-      tunnel(socket, head, endpoint, options.directory, engine);
+      leadOn(socket, head, endpoint, options.directory, engine);
       return true;
     },
   };
@@ -88,7 +90,9 @@ function pass(req: IncomingMessage, res: WireResponse, engine: WorkerInfo, rest:
   });
   up.on("response", (answer) => giveBack(answer, res as unknown as Answer));
   up.on("error", (error: NodeJS.ErrnoException) => {
-    if (res.headersSent || res.writableEnded) res.destroy();
+    // After a whole answer it is no news, and the connection may have its next request.
+    if (res.writableEnded) return;
+    if (res.headersSent) res.destroy();
     else if (error.code === "ECONNREFUSED") refuse(res, 502, `nothing listens at ${engine.url}`);
     // Cut before any answer: told as it happened.
     else req.socket.destroy();
@@ -133,7 +137,7 @@ function refuse(res: WireResponse, status: number, is: string): void {
 }
 
 /** Only where an engine that is announced publishes: no port of this host is open to others by it. */
-function tunnel(socket: Duplex, head: Buffer, endpoint: string, directory: WorkerDirectory, engine: WorkerInfo): void {
+function leadOn(socket: Duplex, head: Buffer, endpoint: string, directory: WorkerDirectory, engine: WorkerInfo): void {
   const announced = directory
     .list()
     .filter(({ relay }) => relay?.path === engine.relay?.path)
@@ -145,7 +149,7 @@ function tunnel(socket: Duplex, head: Buffer, endpoint: string, directory: Worke
   }
   const up = connect({ host: at.host, port: at.port, noDelay: true });
   up.once("connect", () => {
-    socket.write("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: cgn-tunnel\r\n\r\n");
+    socket.write("HTTP/1.1 200 OK\r\n\r\n");
     if (head.length > 0) up.write(head);
     up.pipe(socket).pipe(up);
   });

@@ -11,11 +11,14 @@ export interface TunnelOptions {
   readonly tls: WireTls;
 }
 
+/** Says where a tunnel leads: `CONNECT` has no place for a path. */
+export const TUNNEL_HEADER = "x-cgn-tunnel";
+
 /** An agent that does not answer is left after so long; whoever connected tries again. */
 const OPEN_MS = 5_000;
 
 /**
- * Listen on a Unix socket and lead each connection through an agent's port, as HTTP's `Upgrade`. A connection that cannot be led on is
+ * Listen on a Unix socket and lead each connection through an agent's port, by HTTP's `CONNECT`. A connection that cannot be led on is
  * cut; nothing is thrown.
  */
 export function openTunnel({ path, url, tls }: TunnelOptions): { close(): void } {
@@ -36,10 +39,15 @@ export function openTunnel({ path, url, tls }: TunnelOptions): { close(): void }
 }
 
 function lead(socket: Socket, url: string, tls: WireTls): void {
-  const isSecure = url.startsWith("https:");
-  const asked = (isSecure ? secureRequest : plainRequest)(url, {
+  const { protocol, hostname, port, pathname, search } = new URL(url);
+  const isSecure = protocol === "https:";
+  const asked = (isSecure ? secureRequest : plainRequest)({
+    method: "CONNECT",
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: port === "" ? (isSecure ? 443 : 80) : port,
+    path: "cgn:1",
+    headers: { [TUNNEL_HEADER]: pathname + search },
     agent: false,
-    headers: { connection: "upgrade", upgrade: "cgn-tunnel" },
     timeout: OPEN_MS,
     ...(isSecure ? tls.clientOptions() : {}),
   });
@@ -49,9 +57,10 @@ function lead(socket: Socket, url: string, tls: WireTls): void {
   };
   socket.on("error", end).on("close", end);
   asked.on("error", end).on("timeout", end).on("response", end);
-  asked.on("upgrade", (_answer, through, head) => {
-    through.setTimeout(0);
+  asked.on("connect", (answer, through, head) => {
     through.on("error", end).on("close", end);
+    if (answer.statusCode !== 200) return end();
+    through.setTimeout(0);
     if (head.length > 0) socket.write(head);
     through.pipe(socket).pipe(through);
   });
