@@ -31,7 +31,7 @@ export const initCommand: Command = {
     model: { type: "string", value: "MODEL", about: "a .gguf file, a folder, or a name on the Hugging Face hub" },
     name: { type: "string", value: "NAME", about: "the name that clients use for the model" },
     binary: { type: "string", value: "PROGRAM", about: "the engine's program, where PATH does not lead to it" },
-    gpus: { type: "string", value: "LIST", about: "GPUs of the engine, for example 0,1" },
+    gpus: { type: "string", value: "LIST", about: "which GPUs the engine gets, for example 0,1" },
     "kv-offload": { type: "string", value: "OFFLOAD", about: "where KV cache goes", choices: KV_OFFLOADS },
     port: { ...PORT, about: "port of the endpoint" },
     "engine-port": { ...PORT, about: "port of the engine itself" },

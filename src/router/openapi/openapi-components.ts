@@ -36,6 +36,16 @@ export const COMPONENTS = {
     "x-cgn-predicted-cached-tokens": header("How much of the prompt was expected in its cache", "integer"),
     "x-cgn-cache-hit": header("Whether that is more than nothing"),
   },
+  responses: {
+    Refused: {
+      description: "Refused, or failed",
+      content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
+    },
+    AnthropicRefused: {
+      description: "Refused, or failed",
+      content: { "application/json": { schema: { $ref: "#/components/schemas/AnthropicError" } } },
+    },
+  },
   schemas: {
     ModelRequest: request({}),
     ChatRequest: request({ messages: anyItems, stream, max_tokens: maxTokens, max_completion_tokens: maxTokens }, [

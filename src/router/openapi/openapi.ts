@@ -40,10 +40,7 @@ export function openApiDocument(): Json {
 const ref = (name: string): Json => ({ $ref: `#/components/schemas/${name}` });
 
 function frontOperation(o: FrontOperation): Json {
-  const error = {
-    description: "Refused or failed",
-    content: json(ref(o.form === "anthropic" ? "AnthropicError" : "Error")),
-  };
+  const error = { $ref: `#/components/responses/${o.form === "anthropic" ? "AnthropicRefused" : "Refused"}` };
   return {
     tags: ["endpoint"],
     operationId: o.id,
