@@ -152,6 +152,8 @@ export interface WorkerInfo {
   readonly reason: string;
   /** With `down`: its process runs and only answers nothing, so its cache is what it was. */
   readonly alive?: boolean;
+  /** Why its agent's host may be dead, or cut off from here: others are asked first until that is known. Never sent to other hosts. */
+  readonly unheard?: string;
   /** Grows with each start of the process, and when it wakes: what was known about its cache before is void. */
   readonly epoch: number;
   /** Its agent loads it when requests wait for it, whatever its state is now: they wait instead of being refused. */

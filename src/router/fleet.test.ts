@@ -55,6 +55,12 @@ describe("a worker that is held back", () => {
     expect(ready(both, "a", "b")).toEqual(["a", "b"]);
   });
 
+  it("is one whose host was not heard lately, too", () => {
+    const silent = { ...as("a"), unheard: "no word from it" };
+    expect(ready([silent, as("b")])).toEqual(["b"]);
+    expect(ready([silent])).toEqual(["a"]);
+  });
+
   // The one prefill engine failed, and requests were refused although it might have answered the next.
   it("is kept where it is the last of its role, and nobody serves requests whole", () => {
     const parts = [as("p", "prefill"), as("d1", "decode"), as("d2", "decode")];

@@ -101,7 +101,7 @@ export class Fleet {
   /** Why a worker that takes requests gets none now; undefined where it does, or where all of a model's are held back. */
   whyHeldBack(worker: WorkerInfo): string | undefined {
     const chosen = worker.models.some((model) => this.#groups.get(model)?.ready.includes(worker));
-    return chosen ? undefined : this.#heldBack(worker.id);
+    return chosen ? undefined : this.#whyHeld(worker);
   }
 
   /** Workers of a model that get no requests because of their breakers, with each one's reason; undefined: none. */
@@ -110,7 +110,7 @@ export class Fleet {
     if (group === undefined || group.ready.length === group.workers.length) return undefined;
     const held: Record<string, string> = {};
     for (const worker of group.workers) {
-      const why = group.ready.includes(worker) ? undefined : this.#heldBack(worker.id);
+      const why = group.ready.includes(worker) ? undefined : this.#whyHeld(worker);
       if (why !== undefined) held[worker.id] = why;
     }
     return Object.keys(held).length === 0 ? undefined : held;
@@ -132,13 +132,17 @@ export class Fleet {
   }
 
   /**
-   * Those that are not held back. Nobody is refused because of a breaker: where all of a role are, and nobody serves requests whole,
+   * Those that are not held back. Nobody is refused because of that: where all of a role are, and nobody serves requests whole,
    * all of that role may be asked.
    */
   #preferred(able: readonly WorkerInfo[]): readonly WorkerInfo[] {
-    const free = able.filter((w) => this.#heldBack(w.id) === undefined);
+    const free = able.filter((w) => this.#whyHeld(w) === undefined);
     if (free.length === able.length || free.some((w) => w.role === "both")) return free;
     return able.filter((w) => free.includes(w) || !free.some(({ role }) => role === w.role));
+  }
+
+  #whyHeld({ id, unheard }: WorkerInfo): string | undefined {
+    return unheard ?? this.#heldBack(id);
   }
 
   #markOf(worker: WorkerInfo): NodeMark | undefined {

@@ -97,10 +97,12 @@ describe("followAgent()", () => {
     way.cut();
     go(3_000);
     await until(() => !remote.health().ok);
+    expect(remote.list()[0]).toMatchObject({ state: "ready", unheard: expect.stringContaining("no word from it") });
     go(2_900);
     expect(remote.list()[0]?.state).toBe("ready");
     go(100);
     expect(remote.list()[0]).toMatchObject({ state: "down", reason: expect.stringContaining("last state: ready") });
+    expect(remote.list()[0]).not.toHaveProperty("unheard");
   });
 
   it("followAgent() gives an agent whose host refuses connections the time of a restart", async () => {
@@ -120,7 +122,7 @@ describe("followAgent()", () => {
     }
     await until(() => !remote.health().ok && remote.health() !== before);
     go(7_900);
-    expect(remote.list()[0]?.state).toBe("ready");
+    expect(remote.list()[0]).toEqual(WORKER);
     go(100);
     expect(remote.list()[0]?.state).toBe("down");
   });

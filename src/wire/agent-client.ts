@@ -33,8 +33,8 @@ export interface AgentClientOptions {
 const REPEAT_MS = 1_000;
 /** One that says nothing for so long, also at first, cannot be reached: its host may have lost its power. */
 const SILENT_MS = 3_000;
-/** Errors of a connection that nobody at the other end sent. */
-const HOST_LOST = new Set(["EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ETIMEDOUT"]);
+/** Errors of a connection that nobody at the other end sent; the last two are of routes that drop or prohibit. */
+const HOST_LOST = new Set(["EHOSTUNREACH", "ENETUNREACH", "EHOSTDOWN", "ENETDOWN", "ETIMEDOUT", "EINVAL", "EACCES"]);
 
 /**
  * Follow an agent's workers by `cgn.agent.v1.Agent.Watch`, reconnecting for ever. The list is empty until the first answer;
@@ -67,7 +67,9 @@ export function followAgent(options: AgentClientOptions): RemoteDirectory {
     const { reason } = health;
     const down = { state: "down", onDemand: false, returns: false } as const;
     publish(
-      workers.map((w) => (w.state === "down" ? w : { ...w, ...down, reason: `${reason} (last state: ${w.state})` })),
+      workers.map(({ unheard: _, ...w }) =>
+        w.state === "down" ? w : { ...w, ...down, reason: `${reason} (last state: ${w.state})` },
+      ),
     );
   };
   const lost = (error: unknown, isSilent: boolean) => {
@@ -79,6 +81,8 @@ export function followAgent(options: AgentClientOptions): RemoteDirectory {
     };
     const now = options.clock.now();
     if (!isSilent) signAt = now;
+    const { reason } = health;
+    publish(workers.map(({ unheard: _, ...w }) => (isSilent && w.state !== "down" ? { ...w, unheard: reason } : w)));
     const until = isSilent ? Math.min(heardAt + staleMs, signAt + hostLostMs) : heardAt + staleMs;
     cancelStale();
     cancelStale = options.clock.after(Math.max(0, until - now), giveUp);
