@@ -47,7 +47,7 @@ export interface WorkerSnapshot {
   /** Concurrency that it serves well, where known. */
   readonly capacity?: number;
   /** What is measured of it and its host; only `weighted` counts it. */
-  readonly figures?: EngineFigures;
+  readonly figures?: EngineFigures | undefined;
 }
 
 /** Milliseconds, term by term; their sum is the predicted TTFT. */

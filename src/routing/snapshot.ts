@@ -38,7 +38,7 @@ export function workerSnapshot(p: SnapshotParts): WorkerSnapshot {
     tier: p.tier,
     rates,
     placedTokens: load.placed(p.nowMs),
+    figures: p.figures,
   };
-  const known = p.capacity === undefined ? snapshot : { ...snapshot, capacity: p.capacity };
-  return p.figures === undefined ? known : { ...known, figures: p.figures };
+  return p.capacity === undefined ? snapshot : { ...snapshot, capacity: p.capacity };
 }
