@@ -21,17 +21,18 @@ export interface FiguresOptions {
 }
 
 const ASK_MS = 3_000;
+const REST_MS = 60_000;
 /** Figures are told in these steps: routers need no more, and each change is told to all of them. */
 const STEP = 0.05;
 
 /**
  * Read what the host draws and what engines say of their KV space, every `[metrics].scrape_interval`, and let the agent announce it.
  * GPUs' own figures count first, then Redfish's, then the processor packages'. What cannot be read is said once; it is tried again
- * with each round.
+ * after a minute.
  */
 export function startFigures(options: FiguresOptions): { close(): void } {
   const { agent, metrics, clock, log, env } = options;
-  const sources = options.sources ?? sourcesOf(metrics, clock, env);
+  const sources = (options.sources ?? sourcesOf(metrics, clock, env)).map((source) => resting(source, clock));
   let closed = false;
   let cancel = (): void => {};
   let wasSaid = "";
@@ -70,6 +71,24 @@ function sourcesOf(
   env: Readonly<Record<string, string | undefined>>,
 ): readonly PowerSource[] {
   return [nvidiaPower(env), ...(redfish === undefined ? [] : [redfishPower(redfish)]), raplPower(clock)];
+}
+
+/** A source that cannot be read is left alone for a while: its reason is told meanwhile. */
+function resting(source: PowerSource, clock: Clock): PowerSource {
+  let failed: { readonly atMs: number; readonly error: unknown } | undefined;
+  return {
+    name: source.name,
+    async read() {
+      if (failed !== undefined && clock.now() - failed.atMs < REST_MS) throw failed.error;
+      failed = undefined;
+      try {
+        return await source.read();
+      } catch (error) {
+        failed = { atMs: clock.now(), error };
+        throw error;
+      }
+    },
+  };
 }
 
 async function readAll(
