@@ -1,9 +1,8 @@
-import { CgnError } from "../core/errors.ts";
 import type { KvSnapshotStatus, KvStats } from "../core/kv-status.ts";
 import { formatDurationMs } from "../core/units.ts";
-import { fetchText } from "../http/fetch-text.ts";
 import type { MirrorStatus } from "../kvcached/mirror-link.ts";
-import type { CliContext, Command } from "./command.ts";
+import { ADMIN_OPTIONS, askAdmin } from "./admin-client.ts";
+import type { CliContext, Command, Values } from "./command.ts";
 import { KV_ADDRESS_OPTIONS, kvClientFor, textTable } from "./kv-address.ts";
 
 /** `cgn kv stats`: figures of the index, its snapshot and who copies it. */
@@ -13,11 +12,12 @@ export const kvStatsCommand: Command = {
   examples: ["cgn kv stats", "cgn kv stats --uds /tmp/kv.sock --json", "cgn kv stats --router http://127.0.0.1:9091"],
   options: {
     router: { type: "string", value: "URL", about: "a router's admin address: print the copies that it keeps instead" },
+    "key-file": ADMIN_OPTIONS["key-file"],
     ...KV_ADDRESS_OPTIONS,
   },
   async run({ options }, cli) {
     if (typeof options["router"] === "string") {
-      const mirrors = await mirrorsOf(options["router"]);
+      const mirrors = await mirrorsOf(options["router"], options, cli);
       cli.out(options["json"] ? JSON.stringify(mirrors) : mirrorText(mirrors));
       return 0;
     }
@@ -56,16 +56,10 @@ function snapshotText({ state, detail, ageMs, bytes, path, restored, dropped }: 
   return `${state}${age} (${path})${start}${detail === "" ? "" : `; ${detail}`}`;
 }
 
-/** The copies that a router keeps. */
-async function mirrorsOf(router: string): Promise<readonly MirrorStatus[]> {
-  const url = `${router.replace(/\/+$/, "")}/v1/cgn/status`;
-  const reply = await fetchText(url, { timeoutMs: 5_000 });
-  if (reply.status !== 200) {
-    const is = reply.status === 0 ? "no answer" : `it answers ${reply.status}`;
-    const message = `Cannot ask the router at ${url}: ${is}. Give its admin address (router.listen_admin)`;
-    throw new CgnError("DEPENDENCY_UNREACHABLE", message, { url });
-  }
-  const { sources } = JSON.parse(reply.body) as { sources?: { mirrors?: readonly MirrorStatus[] } };
+/** The copies that a router keeps. @throws CgnError as `askAdmin()` does */
+async function mirrorsOf(router: string, options: Values, cli: CliContext): Promise<readonly MirrorStatus[]> {
+  const text = await askAdmin("/v1/cgn/status", { ...options, admin: router }, cli);
+  const { sources } = JSON.parse(text) as { sources?: { mirrors?: readonly MirrorStatus[] } };
   return sources?.mirrors ?? [];
 }
 

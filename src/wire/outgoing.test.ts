@@ -51,4 +51,18 @@ describe("guardOutgoing", () => {
     leave();
     await expect(fetch(url)).rejects.toThrow();
   });
+
+  it("guardOutgoing() goes on with the newest that is left, in whatever order they are taken back", async () => {
+    const url = await engine();
+    const tls = openTls({ caFile: ours.file, requireMtls: false }, { clock, log: SILENT_LOG });
+    const [first, second] = [guardOutgoing(tls), guardOutgoing(tls)];
+    first();
+    expect(await (await fetch(url)).text()).toBe("false");
+    second();
+    second();
+    await expect(fetch(url)).rejects.toThrow(/fetch failed/);
+    const third = guardOutgoing(tls);
+    expect(await (await fetch(url)).text()).toBe("false");
+    third();
+  });
 });

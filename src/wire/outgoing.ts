@@ -1,5 +1,5 @@
 import { getCACertificates, rootCertificates, type SecureContextOptions } from "node:tls";
-import { Agent, buildConnector, getGlobalDispatcher, setGlobalDispatcher } from "undici";
+import { Agent, buildConnector, type Dispatcher, getGlobalDispatcher, setGlobalDispatcher } from "undici";
 import type { WireTls } from "./tls.ts";
 
 const CONNECT_MS = 10_000;
@@ -21,12 +21,15 @@ function systemAuthorities(): readonly string[] {
   return system;
 }
 
+/** Those that are in force, the newest last; and what was before the first. */
+const guards: Dispatcher[] = [];
+let unguarded: Dispatcher | undefined;
+
 /**
  * Let every `fetch()` and `request()` of this process that names no way of its own use the key material, as it is at each new
- * connection: probes of engines, questions to them, `/metrics`, admin ports. One for a process; the result takes it back.
+ * connection: probes of engines, questions to them, `/metrics`, admin ports. Of several the newest counts; the result takes one back.
  */
 export function guardOutgoing(tls: WireTls): () => void {
-  const before = getGlobalDispatcher();
   const own = new Agent({
     allowH2: false,
     connect: (target, done) =>
@@ -35,9 +38,14 @@ export function guardOutgoing(tls: WireTls): () => void {
         done,
       ),
   });
+  if (guards.length === 0) unguarded = getGlobalDispatcher();
+  guards.push(own);
   setGlobalDispatcher(own);
   return () => {
-    if (getGlobalDispatcher() === own) setGlobalDispatcher(before);
+    const at = guards.indexOf(own);
+    if (at < 0) return;
+    guards.splice(at, 1);
+    setGlobalDispatcher(guards.at(-1) ?? unguarded!);
     own.close().catch(() => {});
   };
 }
