@@ -23,7 +23,7 @@ function run(...args) {
   const done = spawnSync(PROGRAM, args, { cwd: place, env, encoding: "utf8", timeout: PATIENCE_MS });
   if (done.status !== 0)
     throw new Error(`cgn ${args.join(" ")} ended with ${done.status}\n${done.stdout}${done.stderr}`);
-  return { text: done.stdout, ms: Math.round(performance.now() - began) };
+  return { text: done.stdout, noise: done.stderr, ms: Math.round(performance.now() - began) };
 }
 
 function freePort() {
@@ -99,6 +99,7 @@ try {
   const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
   if (first.text.trim() !== version) throw new Error(`it says version ${first.text}`);
   const second = run("--version");
+  if (second.noise !== "") throw new Error(`it says on stderr: ${second.noise}`);
   if (!run("table").text.includes("--kv-transfer-config")) throw new Error("cgn table shows no cell");
   const demo = run("demo", "--sim", "--once");
   if (!/reported by the engine \d+/.test(demo.text)) throw new Error(`the demo reports nothing:\n${demo.text}`);

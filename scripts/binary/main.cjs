@@ -79,14 +79,17 @@ function provideNode(root) {
 }
 
 const root = findRoot();
+// Compiled code is kept beside the package: each start but the first is quicker.
+require("node:module").enableCompileCache?.(path.join(root, "compiled"));
 provideNode(root);
 // That this loader is experimental is nothing that a user can act on.
 const { emitWarning } = process;
-process.emitWarning = () => {};
+process.emitWarning = (warning, ...more) => {
+  if (!String(warning).includes("USE_MAIN_CONTEXT_DEFAULT_LOADER")) emitWarning.call(process, warning, ...more);
+};
 const load = new vm.Script("(url) => import(url)", {
   importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
 }).runInThisContext();
-process.emitWarning = emitWarning;
 const { pathToFileURL } = require("node:url");
 const words = process.argv.slice(2).filter((word, n) => n > 0 || !word.startsWith("--disable-warning="));
 const asks = words[0] || "";

@@ -74,6 +74,18 @@ describe("cgn init", () => {
     expect(existsSync(join(dir, "cgn.toml"))).toBe(false);
   });
 
+  it("says that a model which is named is not here, and makes its path absolute", async () => {
+    const { out, err } = await init({ ...LLAMA, model: "./none.gguf", print: true });
+    expect(out).toContain(`path = "${join(dir, "none.gguf")}"`);
+    expect(err).toContain(`there is no ${join(dir, "none.gguf")} on this host`);
+  });
+
+  it("proposes no GGUF file to an engine that is made for folders", async () => {
+    await expect(init({ engine: "vllm", yes: true })).rejects.toThrow(
+      "Name a folder, or a name on the Hugging Face hub",
+    );
+  });
+
   it("asks nobody where there is no terminal", async () => {
     await expect(init({})).rejects.toThrow("Cannot ask: the input is no terminal. Add --yes");
   });

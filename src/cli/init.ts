@@ -1,6 +1,6 @@
-import { lstatSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, relative, resolve } from "node:path";
+import { isAbsolute, join, relative, resolve } from "node:path";
 import { loadConfig } from "../config/load.ts";
 import { formatProblem, problemsError } from "../config/problems.ts";
 import { ENGINE_KINDS } from "../core/engine-kind.ts";
@@ -65,6 +65,8 @@ export const initCommand: Command = {
     } finally {
       asker.close();
     }
+    const { target = "" } = choices;
+    if (isAbsolute(target) && !existsSync(target)) cli.err(`warning: there is no ${target} on this host`);
     const text = firstFile(choices);
     for (const warning of checked(text, cli)) cli.err(warning);
     if (options["print"] === true) {

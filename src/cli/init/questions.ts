@@ -126,8 +126,9 @@ function startWith(found: readonly Choice<Start>[], { models, layoutOf }: HostLo
   return Math.max(0, fits);
 }
 
+/** An engine that reads both forms is made for the Hugging Face layout: a GGUF file is taken where it is named. */
 const suits = ({ layout }: FoundModel, wanted: "folder" | "gguf" | "any"): boolean =>
-  wanted === "any" || layout === wanted;
+  layout === (wanted === "gguf" ? "gguf" : "folder");
 
 const OTHER: FoundModel = { layout: "folder", target: "", name: "" };
 
