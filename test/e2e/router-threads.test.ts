@@ -96,14 +96,16 @@ describe("a router with two threads", () => {
     const answers: string[][] = [];
     let listenHttp = { host: "", port: 0 };
     for (const threads of [0, 2]) {
-      const { router } = await start(threads, engine);
+      const { router, admin } = await start(threads, engine);
       listenHttp = router.address;
       const { port } = listenHttp;
       const all: string[] = [];
       for (const [method, path, body, headers] of ALIKE)
         all.push(`${method} ${path}\n${same(await raw(port, method, path, body, headers))}`);
       answers.push(all);
-      // What the engine saw is the same too.
+      // What was counted and what the engine saw is the same too.
+      const metrics = await (await fetch(`${admin}/metrics`)).text();
+      all.push(...metrics.split("\n").filter((line) => /^cgn_router_\w+_total[ {]/.test(line)));
       all.push(JSON.stringify(engine.seen.splice(0).map(({ method, url, body }) => ({ method, url, body }))));
     }
     expect(answers[1]).toEqual(answers[0]);
