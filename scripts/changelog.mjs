@@ -22,12 +22,17 @@ export function asItem(text) {
   return [...lines, line].join("\n");
 }
 
+/** A change file's items: its list, else all of it. */
+export function itemsOf(text) {
+  return /^- /.test(text) ? text.split(/^- /m).slice(1) : [text];
+}
+
 /** What is wrong with a change file; undefined: nothing. */
 export function wrongChange(name, text) {
   if (!/^[a-z0-9][a-z0-9-]*\.md$/.test(name)) return `${name}: name it in small letters with dashes, NAME.md`;
   if (text.trim() === "") return `${name}: it says nothing`;
-  if (/^#|^[-*] /m.test(text)) return `${name}: write plain sentences, without headings and lists`;
-  if (!/[.`)]$/.test(text.trim())) return `${name}: end with a full stop`;
+  if (/^#|^\* /m.test(text)) return `${name}: write sentences, or a list of them with "- ", without headings`;
+  if (itemsOf(text).some((item) => !/[.`)]$/.test(item.trim()))) return `${name}: end with a full stop`;
   return undefined;
 }
 
@@ -62,20 +67,21 @@ function main(args) {
     .filter((name) => name !== "README.md")
     .sort();
   const texts = names.map((name) => readFileSync(join(folder, name), "utf8"));
+  const items = texts.flatMap(itemsOf);
   const wrong = names.flatMap((name, n) => wrongChange(name, texts[n]) ?? []);
   for (const line of wrong) console.error(`cgn: changes/${line}`);
   if (wrong.length > 0) return 1;
   if (args.includes("--check")) {
-    console.log(texts.map(asItem).join("\n"));
+    console.log(items.map(asItem).join("\n"));
     return 0;
   }
   const path = join(ROOT, "CHANGELOG.md");
-  let text = collect(readFileSync(path, "utf8"), texts);
+  let text = collect(readFileSync(path, "utf8"), items);
   const at = args.indexOf("--release");
   if (at >= 0) text = release(text, args[at + 1] ?? "", new Date().toISOString().slice(0, 10));
   writeFileSync(path, text);
   for (const name of names) rmSync(join(folder, name));
-  console.log(`${names.length} changes collected`);
+  console.log(`${items.length} changes collected`);
   return 0;
 }
 

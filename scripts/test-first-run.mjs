@@ -120,6 +120,7 @@ async function firstRun(place, demoArgs) {
     process.kill(-demo.child.pid, "SIGINT");
     const code = await demo.exit;
     lap("ended");
+    // pip asks `rustc` for its version, and where that is rustup's it makes a folder.
     const outside = readdirSync(home, { recursive: true }).filter(
       (name) => !/^(?:npm|pip)-cache|^\.npm(?:\/|$)/.test(name),
     );

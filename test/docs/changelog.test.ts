@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 // @ts-expect-error: a script without types
-import { collect, release, wrongChange } from "../../scripts/changelog.mjs";
+import { collect, itemsOf, release, wrongChange } from "../../scripts/changelog.mjs";
 import { ROOT } from "./markdown.ts";
 
 const OLD = "# Changelog\n\n## 0.1.0 (unreleased)\n\nFirst form.\n\n- An older line.\n";
@@ -27,6 +27,13 @@ describe("collect()", () => {
   });
 });
 
+describe("itemsOf()", () => {
+  it("takes a list apart, and anything else as one", () => {
+    expect(itemsOf("- One\n  more.\n- Two.\n")).toEqual(["One\n  more.\n", "Two.\n"]);
+    expect(itemsOf("One - and\nmore.")).toEqual(["One - and\nmore."]);
+  });
+});
+
 describe("release()", () => {
   it("names what was unreleased, and begins the next", () => {
     expect(release(OLD, "0.1.0", "2026-11-30")).toContain(
@@ -45,7 +52,8 @@ describe("changes/", () => {
   it.each([
     ["Big Name.md", "Text."],
     ["empty.md", "\n"],
-    ["list.md", "- Text."],
+    ["heading.md", "# Text."],
+    ["list.md", "- Text.\n- Half"],
     ["half.md", "Text"],
   ])("refuses %s with %j", (name, text) => {
     expect(wrongChange(name, text)).toContain(name);
