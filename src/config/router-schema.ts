@@ -149,7 +149,7 @@ export const routerSchema = z.strictObject({
   ),
   node_id: optionalText("Name of this router", { defaultText: "the host name" }),
   worker_threads: about(
-    z.int().min(0).default(0),
+    z.int().min(0).max(256).default(0),
     "Threads that have clients' connections, beside the main thread; 0 and 1: the main thread has them itself",
     { unit: "threads" },
   ),
