@@ -137,6 +137,20 @@ describe("routerFindings()", () => {
   });
 });
 
+describe("routerFindings() with indexes elsewhere", () => {
+  it("tells a kvcached that cannot be reached", () => {
+    const sources = {
+      sources: [],
+      mirrors: [
+        { kvcached: "a:7071", state: "lost", reason: "refused" },
+        { kvcached: "b:7071", state: "live" },
+      ],
+    };
+    const status = { ...DASHBOARD.status, sources } as never;
+    expect(codes(routerFindings({ ...DASHBOARD, status }, "http://a"))).toEqual(["kvcached-lost"]);
+  });
+});
+
 describe("diagnosisText() and exitOf()", () => {
   const found: Diagnosis[] = [
     { area: "a", level: "note", what: "n" },
