@@ -42,7 +42,7 @@ const RENDERER: PromptRenderer = {
  * list is kept in memory. Every second node that leaves says nothing.
  */
 export async function run({ json, quick }: { readonly json: boolean; readonly quick: boolean }): Promise<BenchResult> {
-  const seconds = quick ? 8 : 20;
+  const seconds = quick ? 10 : 20;
   const missing = whyNoEtcd();
   if (missing !== undefined) process.stderr.write(`members are kept in memory: ${missing}\n`);
   const etcd = missing === undefined ? await startEtcd() : undefined;
