@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -10,6 +10,15 @@ const run = promisify(execFile);
 const PATIENCE_MS = 240_000;
 const BLOCKS = blocksOf(readPage("docs/adding-an-engine.md"));
 const NODE = [process.execPath, "--disable-warning=ExperimentalWarning"] as const;
+
+/** Red until the kind's real program has taken its command: `npm run conformance`. The page says so. */
+const UNPROVED = "tableRows() tells a proof for every cell that spawns something";
+
+interface Report {
+  readonly testResults: readonly {
+    readonly assertionResults: readonly { readonly title: string; readonly status: string }[];
+  }[];
+}
 
 /** A copy of what an engine is made of; packages stay where they are. */
 function copySources(): string {
@@ -62,17 +71,16 @@ describe("docs/adding-an-engine.md, done in a copy of the sources", () => {
   );
 
   it(
-    "passes the tests that it brings",
+    "passes the tests that it brings, and lacks a proof only",
     async () => {
       const vitest = join(ROOT, "node_modules", "vitest", "vitest.mjs");
-      const said = await inCopy(copy, [
-        vitest,
-        "run",
-        "--reporter=json",
-        "src/engines/lmdeploy",
-        "src/engines/table.test.ts",
-      ]);
-      expect(JSON.parse(said.slice(said.indexOf("{")).split("\n")[0] ?? "")).toMatchObject({ success: true });
+      const files = ["src/engines/lmdeploy", "src/engines/table.test.ts"];
+      // It ends with 1 for the one that is red.
+      await inCopy(copy, [vitest, "run", "--reporter=json", "--outputFile=report.json", ...files]).catch(() => "");
+      const report = JSON.parse(readFileSync(join(copy, "report.json"), "utf8")) as Report;
+      const results = report.testResults.flatMap(({ assertionResults }) => assertionResults);
+      expect(results.length).toBeGreaterThan(20);
+      expect(results.filter(({ status }) => status === "failed").map(({ title }) => title)).toEqual([UNPROVED]);
     },
     PATIENCE_MS,
   );
