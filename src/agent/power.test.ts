@@ -24,7 +24,12 @@ afterAll(async () => {
 describe("sumPower(), headroomOf()", () => {
   it("sumPower() adds draws and limits, and knows no limit where one is missing", () => {
     expect(sumPower([])).toBeUndefined();
-    expect(sumPower([{ watts: 100, limitWatts: 300 }, { watts: 50, limitWatts: 100 }])).toEqual({ watts: 150, limitWatts: 400 });
+    expect(
+      sumPower([
+        { watts: 100, limitWatts: 300 },
+        { watts: 50, limitWatts: 100 },
+      ]),
+    ).toEqual({ watts: 150, limitWatts: 400 });
     expect(sumPower([{ watts: 100, limitWatts: 300 }, { watts: 50 }])).toEqual({ watts: 150 });
   });
 
@@ -47,7 +52,10 @@ describe("nvidia-smi", () => {
 
   it("nvidiaPower() runs the program of the PATH, and says where there is none", async () => {
     const bin = join(dir, "nvidia-smi");
-    writeFileSync(bin, '#!/bin/sh\ncase "$1" in --query-gpu=index,power.draw,power.limit) echo "0, 100.00, 400.00";; esac\n');
+    writeFileSync(
+      bin,
+      '#!/bin/sh\ncase "$1" in --query-gpu=index,power.draw,power.limit) echo "0, 100.00, 400.00";; esac\n',
+    );
     chmodSync(bin, 0o755);
     const found = await nvidiaPower({ PATH: `${dir}:/usr/bin:/bin` }).read();
     expect([...found.gpus]).toEqual([[0, { watts: 100, limitWatts: 400 }]]);
@@ -102,7 +110,14 @@ const login = { user: "ops", password: "geheim" };
 describe("Redfish", () => {
   // Figures of DMTF's mockup public-rackmount1.
   const control = {
-    PowerControl: [{ Name: "System Input Power", PowerConsumedWatts: 344, PowerCapacityWatts: 800, PowerLimit: { LimitInWatts: 500 } }],
+    PowerControl: [
+      {
+        Name: "System Input Power",
+        PowerConsumedWatts: 344,
+        PowerCapacityWatts: 800,
+        PowerLimit: { LimitInWatts: 500 },
+      },
+    ],
   };
 
   it("redfishPower() finds each chassis' power, by either resource", async () => {
@@ -132,11 +147,18 @@ describe("startFigures()", () => {
     await new Promise<void>((done) => metrics.listen(0, "127.0.0.1", done));
     ends.unshift(() => metrics.close());
     const url = `http://127.0.0.1:${(metrics.address() as AddressInfo).port}`;
-    const gpus = new Map([[0, { watts: 100, limitWatts: 400 }], [1, { watts: 300, limitWatts: 400 }]]);
+    const gpus = new Map([
+      [0, { watts: 100, limitWatts: 400 }],
+      [1, { watts: 300, limitWatts: 400 }],
+    ]);
     const source: PowerSource = { name: "redfish", read: async () => ({ gpus, host: { watts: 90, limitWatts: 100 } }) };
     const broken: PowerSource = { name: "rapl", read: () => Promise.reject(new Error("no")) };
     const workers = [sampleWorker("a", { url }), sampleWorker("b", { url }), sampleWorker("c", { url, state: "down" })];
-    const given = new Map<string, readonly number[] | undefined>([["a", [1]], ["b", undefined], ["c", [7]]]);
+    const given = new Map<string, readonly number[] | undefined>([
+      ["a", [1]],
+      ["b", undefined],
+      ["c", [7]],
+    ]);
     const told = new Map<string, EngineFigures | undefined>();
     const figures = startFigures({
       agent: {
