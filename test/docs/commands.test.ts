@@ -44,16 +44,25 @@ function runScript(name: string, ...of: readonly string[]): Promise<string> {
   });
 }
 
-vi.setConfig({ maxConcurrency: 2, testTimeout: 600_000 });
+const PATIENCE_MS = 600_000;
+vi.setConfig({ maxConcurrency: 2 });
 
 describe.skipIf(network === undefined && !must).concurrent("commands of the docs", () => {
-  it.each(RUN)("%s does what it says", async (page) => {
-    expect(await runScript("run-page.ts", page)).toBe("");
-  });
+  it.each(RUN)(
+    "%s does what it says",
+    async (page) => {
+      expect(await runScript("run-page.ts", page)).toBe("");
+    },
+    PATIENCE_MS,
+  );
 
-  it("each example of docs/cli.md does what it says", async () => {
-    expect(await runScript("run-examples.ts")).toBe("");
-  });
+  it(
+    "each example of docs/cli.md does what it says",
+    async () => {
+      expect(await runScript("run-examples.ts")).toBe("");
+    },
+    PATIENCE_MS,
+  );
 });
 
 describe("commands that are not run", () => {
