@@ -8,9 +8,12 @@ import { SAMPLE_HOST } from "./sample-host.ts";
 const dir = mkdtempSync(join(tmpdir(), "cgn-cascades-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
+/** Each engine's model has a table of its own. */
 function load(toml: string): LoadedConfig {
   const path = join(dir, "c.toml");
-  writeFileSync(path, toml);
+  const served = [...toml.matchAll(/^model = "(\w+)"$/gm)].map(([, model]) => model!);
+  const missing = served.filter((model) => !toml.includes(`[models.${model}]`));
+  writeFileSync(path, toml + missing.map((model) => `[models.${model}]\n`).join(""));
   return loadConfig({ path, env: {}, cwd: dir, host: SAMPLE_HOST });
 }
 

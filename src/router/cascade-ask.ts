@@ -29,11 +29,16 @@ export function asksLogprobs({ json }: Pick<Asked, "json">): boolean {
  * say. Not where the answer may lose something by it: what a stream tells of tools and formats is made by other code of the engine.
  */
 export function foldsStep(worker: WorkerInfo, { json = {}, stream }: Asked): boolean | undefined {
-  const engine = findEngine(worker.kind).tokenLogprobs;
-  if (stream || engine === undefined) return undefined;
-  if (!engine.streams || (hasTools(json) && !engine.toolStreams)) return false;
+  if (stream || findEngine(worker.kind).tokenLogprobs === undefined) return undefined;
+  if (!streamsLogprobs(worker, json)) return false;
   if (worker.traits.foldNonStreaming === true) return undefined;
   return PLAIN_BUT.some((key) => (json[key] ?? null) !== null) ? undefined : true;
+}
+
+/** Does a stream of this worker have what was asked of log probabilities? llama-server refuses some, MLX leaves them out. */
+export function streamsLogprobs({ kind }: WorkerInfo, json: NonNullable<Asked["json"]>): boolean {
+  const engine = findEngine(kind).tokenLogprobs;
+  return engine === undefined || (engine.streams && (!hasTools(json) || engine.toolStreams));
 }
 
 const PLAIN_BUT = [

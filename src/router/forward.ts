@@ -8,6 +8,7 @@ import type { UpstreamRequest } from "../http/upstream.ts";
 import type { RequestTrace } from "../telemetry/tracer.ts";
 import type { Exchange } from "./accept.ts";
 import { isObject } from "./answer.ts";
+import { asksLogprobs, streamsLogprobs } from "./cascade-ask.ts";
 import { canFold } from "./fold.ts";
 import type { Subject } from "./identify.ts";
 import { mayBeObject, type ReadRequest } from "./read.ts";
@@ -99,6 +100,7 @@ export function folds(worker: WorkerInfo, request: ReadRequest, wish?: boolean):
   // Of a body that was not built it is not known what the answer must look like.
   if (!(wish ?? worker.traits.foldNonStreaming === true) || unmatched !== undefined) return false;
   if (kind !== "chat" && kind !== "completion") return false;
+  if (asksLogprobs(request) && !streamsLogprobs(worker, json ?? {})) return false;
   return away === undefined ? canFold(json ?? {}) : away.canFold;
 }
 
