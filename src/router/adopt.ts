@@ -1,6 +1,6 @@
 import type { EngineKind } from "../core/engine-kind.ts";
 import { nodeId, workerId } from "../core/ids.ts";
-import type { KvSource, WorkerInfo } from "../core/worker.ts";
+import type { WorkerInfo } from "../core/worker.ts";
 import { type Engine, toldSources } from "../engines/engine.ts";
 import { type ServedModel, servedNames } from "../engines/probe-text.ts";
 import type { TextReply } from "../http/fetch-text.ts";
@@ -34,6 +34,13 @@ export function unknownWorker(spec: EngineSpec): WorkerInfo {
   };
 }
 
+/** What an engine said of itself. */
+export interface Adopted {
+  readonly worker: WorkerInfo;
+  /** It answered every question. Where not, what was known before stands in, and it should be asked again. */
+  readonly whole: boolean;
+}
+
 /**
  * Ask a running engine what it is: kind, models, block size, where it publishes KV events. What the spec says wins.
  *
@@ -45,70 +52,144 @@ export async function adoptEngine(
   engines: readonly Engine[],
   ask: AskEngine,
 ): Promise<WorkerInfo | undefined> {
-  const engine = await identifyEngine(spec, engines, ask);
+  return (await adoptAgain(spec, engines, ask))?.worker;
+}
+
+/**
+ * The same for one that was asked before: a question that it does not answer in time says nothing, so what it said then holds.
+ * @returns undefined while it answers nothing, or cannot say which model it serves
+ */
+export async function adoptAgain(
+  spec: EngineSpec,
+  engines: readonly Engine[],
+  ask: AskEngine,
+  last?: WorkerInfo,
+): Promise<Adopted | undefined> {
+  const questions = new Questions(spec.url, ask);
+  const engine = await identifyEngine(spec, engines, questions, last);
   const { probe } = engine;
-  const text = async (path: string | undefined): Promise<string | undefined> => {
-    if (path === undefined) return undefined;
-    const reply = await ask(spec.url, path);
-    return reply.status === 200 ? reply.body : undefined;
-  };
-  const list = probe.models === undefined ? undefined : await text(probe.models.path);
+  /** What is known of a path that does not answer now. Of another kind of engine it is another one. */
+  const known = async (path: string | undefined): Promise<WorkerInfo | undefined> =>
+    path === undefined || last?.kind !== engine.kind || (await questions.answers(path)) ? undefined : last;
+  const list = await questions.text(probe.models?.path);
   const served = list === undefined ? [] : (probe.models?.parse(list) ?? []);
-  const names = servedNames(served, spec.model === undefined ? [] : [spec.model]);
-  if (names.models.length === 0) return undefined;
-  const blocks = await text(probe.blockTokens?.path);
-  const blockTokens = blocks === undefined ? undefined : probe.blockTokens?.parse(blocks);
+  const named = await known(probe.models?.path);
+  const names =
+    named !== undefined
+      ? namesOf(named)
+      : { ...servedNames(served, spec.model === undefined ? [] : [spec.model]), ...upstreamName(spec, served) };
+  if (!questions.heard || names.models.length === 0) return undefined;
+  const blocks = await questions.text(probe.blockTokens?.path);
+  const blockTokens =
+    blocks === undefined ? (await known(probe.blockTokens?.path))?.blockTokens : probe.blockTokens?.parse(blocks);
   const base = unknownWorker(spec);
-  const [kv, ...ranks] = spec.kv === undefined ? await sourcesOf(spec, engine, text) : [];
-  const told = Object.keys(spec.tokenizer).length > 0 ? undefined : await text(probe.tokenizer?.path);
-  return {
+  const sources =
+    spec.kv === undefined ? await sourcesOf(spec, engine, questions, await known(probe.kvSources?.path)) : {};
+  const told = Object.keys(spec.tokenizer).length > 0 ? undefined : await questions.text(probe.tokenizer?.path);
+  const tokenizer = told === undefined ? (await known(probe.tokenizer?.path))?.tokenizer : probe.tokenizer?.parse(told);
+  const worker: WorkerInfo = {
     ...base,
-    tokenizer: (told === undefined ? undefined : probe.tokenizer?.parse(told)) ?? spec.tokenizer,
+    tokenizer: Object.keys(spec.tokenizer).length > 0 ? spec.tokenizer : (tokenizer ?? spec.tokenizer),
     kind: engine.kind,
     traits: engine.traits,
     ...names,
-    kv: spec.kv ?? kv ?? base.kv,
-    ...(spec.kv === undefined && ranks.length > 0 ? { ranks } : {}),
+    ...sources,
     reason: "",
-    ...upstreamName(spec, served),
     ...(blockTokens === undefined ? {} : { blockTokens }),
-    ...contextLimit(served),
+    ...(named === undefined ? contextLimit(served) : pick(named, "maxModelTokens")),
     ...handOver(spec, engine),
   };
+  return { worker, whole: questions.silent === 0 };
 }
 
-/** The engine that understands what is answered there: by its version, else by its template; else any OpenAI server. */
-async function identifyEngine(spec: EngineSpec, engines: readonly Engine[], ask: AskEngine): Promise<Engine> {
+/** What is asked of one engine, each path once. */
+class Questions {
+  /** It answered something. */
+  heard = false;
+  /** Questions without an answer. */
+  silent = 0;
+  readonly #url: string;
+  readonly #ask: AskEngine;
+  readonly #replies = new Map<string, Promise<TextReply>>();
+
+  constructor(url: string, ask: AskEngine) {
+    this.#url = url;
+    this.#ask = ask;
+  }
+
+  reply(path: string): Promise<TextReply> {
+    let reply = this.#replies.get(path);
+    if (reply === undefined) this.#replies.set(path, (reply = this.#put(path)));
+    return reply;
+  }
+
+  /** Undefined: it has no such path, or did not answer. */
+  async text(path: string | undefined): Promise<string | undefined> {
+    if (path === undefined) return undefined;
+    const { status, body } = await this.reply(path);
+    return status === 200 ? body : undefined;
+  }
+
+  /** Did it answer, whatever it said? */
+  async answers(path: string | undefined): Promise<boolean> {
+    return path !== undefined && (await this.reply(path)).status !== 0;
+  }
+
+  async #put(path: string): Promise<TextReply> {
+    const reply = await this.#ask(this.#url, path);
+    if (reply.status === 0) this.silent++;
+    else this.heard = true;
+    return reply;
+  }
+}
+
+/**
+ * The engine that understands what is answered there: by its version, else by its template; else any OpenAI server, unless one of these
+ * questions was not answered and it is known from before.
+ */
+async function identifyEngine(
+  spec: EngineSpec,
+  engines: readonly Engine[],
+  questions: Questions,
+  last: WorkerInfo | undefined,
+): Promise<Engine> {
   const named = (kind: EngineKind): Engine => {
     const found = engines.find((engine) => engine.kind === kind);
     if (found === undefined) throw new RangeError(`no engine of kind ${kind}`);
     return found;
   };
   if (spec.kind !== undefined) return named(spec.kind);
-  const answers = new Map<string, Promise<TextReply>>();
-  const once = (path: string): Promise<TextReply> => {
-    let answer = answers.get(path);
-    if (answer === undefined) answers.set(path, (answer = ask(spec.url, path)));
-    return answer;
-  };
   for (const engine of engines) {
     for (const part of [engine.probe.version, engine.probe.template]) {
       if (part === undefined) continue;
-      const { status, body } = await once(part.path);
-      if (status === 200 && part.parse(body) !== undefined) return engine;
+      const body = await questions.text(part.path);
+      if (body !== undefined && part.parse(body) !== undefined) return engine;
     }
   }
-  return named("openai_compat");
+  return named(questions.silent > 0 && last !== undefined ? last.kind : "openai_compat");
 }
 
-/** One source a data-parallel rank. */
+function namesOf(before: WorkerInfo): Pick<WorkerInfo, "models" | "adapters" | "upstreamModel"> {
+  return { models: before.models, ...pick(before, "adapters"), ...pick(before, "upstreamModel") };
+}
+
+/** A member, where it is there. */
+function pick<K extends keyof WorkerInfo>(from: WorkerInfo | undefined, key: K): Partial<Pick<WorkerInfo, K>> {
+  const value = from?.[key];
+  return value === undefined ? {} : ({ [key]: value } as unknown as Pick<WorkerInfo, K>);
+}
+
+/** One source a data-parallel rank. @param before what is known of an engine that does not say now */
 async function sourcesOf(
   spec: EngineSpec,
   { probe }: Engine,
-  text: (path: string | undefined) => Promise<string | undefined>,
-): Promise<readonly KvSource[]> {
-  const body = await text(probe.kvSources?.path);
-  return body === undefined ? [] : toldSources(probe, body, new URL(spec.url).hostname);
+  questions: Questions,
+  before: WorkerInfo | undefined,
+): Promise<Partial<Pick<WorkerInfo, "kv" | "ranks">>> {
+  if (before !== undefined) return { kv: before.kv, ...pick(before, "ranks") };
+  const body = await questions.text(probe.kvSources?.path);
+  const [kv, ...ranks] = body === undefined ? [] : toldSources(probe, body, new URL(spec.url).hostname);
+  return { ...(kv === undefined ? {} : { kv }), ...(ranks.length === 0 ? {} : { ranks }) };
 }
 
 /** Clients say the spec's name, the engine wants its own where it knows only that. */

@@ -2,7 +2,9 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { createMemoryDirectory } from "../cluster/memory-directory.ts";
-import { SILENT_LOG } from "../core/log.ts";
+import type { Clock } from "../core/clock.ts";
+import { type Log, SILENT_LOG } from "../core/log.ts";
+import type { WorkerInfo } from "../core/worker.ts";
 import { ENGINES } from "../engines/registry.ts";
 import { parseEngineSpec } from "./engine-spec.ts";
 import { watchEngines } from "./engine-watch.ts";
@@ -13,9 +15,14 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** Answers by path; what is not listed is 404. */
-async function answering(paths: Readonly<Record<string, unknown>>, port = 0): Promise<{ url: string; server: Server }> {
+/** Answers by path; what is not listed is 404. @param cut paths that get no answer */
+async function answering(
+  paths: Readonly<Record<string, unknown>>,
+  port = 0,
+  cut: readonly string[] = [],
+): Promise<{ url: string; server: Server }> {
   const server = createServer((req, res) => {
+    if (cut.includes(req.url ?? "")) return void req.socket.destroy();
     const body = paths[req.url ?? ""];
     res.writeHead(body === undefined ? 404 : 200);
     res.end(typeof body === "string" ? body : JSON.stringify(body ?? {}));
@@ -28,10 +35,13 @@ async function answering(paths: Readonly<Record<string, unknown>>, port = 0): Pr
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server };
 }
 
-function watch(text: string) {
+/** The looks of an engine in quick succession. */
+const quickClock: Clock = { ...realClock, after: (ms, then) => realClock.after(ms / 50, then) };
+
+function watch(text: string, clock: Clock = realClock) {
   const directory = createMemoryDirectory();
   const specs = [parseEngineSpec(text)];
-  const watched = watchEngines({ specs, engines: ENGINES, directory, clock: realClock, log: SILENT_LOG });
+  const watched = watchEngines({ specs, engines: ENGINES, directory, clock, log: SILENT_LOG });
   closers.push(() => watched.close());
   return { directory, watched };
 }
@@ -46,7 +56,7 @@ const VLLM = {
   },
 };
 
-describe("watchEngines()", () => {
+describe("watchEngines()", { timeout: 90_000 }, () => {
   it("asks a vLLM what it is", async () => {
     const { url } = await answering(VLLM);
     const { directory, watched } = watch(url);
@@ -70,13 +80,16 @@ describe("watchEngines()", () => {
       "/v1/models": VLLM["/v1/models"],
     });
     const real = await answering(VLLM);
-    const tokenizer = async (text: string) => {
+    const tokenizer = async (text: string, said: (worker: WorkerInfo) => boolean = () => true) => {
       const { directory, watched } = watch(text);
       await watched.first;
+      // On a busy host a question may go unanswered, and is asked again.
+      while (!directory.list().some(said)) await new Promise<void>((resolve) => directory.subscribe(() => resolve()));
       return directory.list()[0]?.tokenizer;
     };
-    expect(await tokenizer(simulated.url)).toEqual({ bytes: true });
-    expect(await tokenizer(sglang.url)).toEqual({ bytes: true });
+    const hasBytes = ({ tokenizer: { bytes } }: WorkerInfo) => bytes === true;
+    expect(await tokenizer(simulated.url, hasBytes)).toEqual({ bytes: true });
+    expect(await tokenizer(sglang.url, hasBytes)).toEqual({ bytes: true });
     expect(await tokenizer(`${simulated.url},tokenizer=/models/m`)).toEqual({ dir: "/models/m" });
     expect(await tokenizer(real.url)).toEqual({});
   });
@@ -129,5 +142,65 @@ describe("watchEngines()", () => {
     await answering(VLLM, Number(new URL(url).port));
     await back;
     expect(state()?.epoch).toBeGreaterThan(before);
+  });
+
+  // Seen: under load the side probes timed out once, and an engine lost its kind, its events and its vocabulary.
+  it("keeps what an engine said of itself when it does not say it again, and asks again", async () => {
+    const paths: Record<string, unknown> = { ...VLLM, "/version": { version: "0.32.0", simulated: true } };
+    const { url, server } = await answering(paths);
+    const { directory, watched } = watch(url, quickClock);
+    await watched.first;
+    const known = directory.list()[0]!;
+    const { port } = new URL(url);
+    const reached = (holds: (worker: WorkerInfo) => boolean) =>
+      new Promise<WorkerInfo>((resolve) => {
+        const end = directory.subscribe(([worker]) => {
+          if (worker === undefined || !holds(worker)) return;
+          end();
+          resolve(worker);
+        });
+      });
+    const down = reached(({ state }) => state === "down");
+    server.closeAllConnections();
+    server.close();
+    await down;
+    const cut = ["/version", "/metrics", "/kv_event_sources"];
+    const back = reached(({ state }) => state === "ready");
+    const again = await answering(paths, Number(port), cut);
+    const now = await back;
+    expect({ ...now, epoch: 0 }).toEqual({ ...known, epoch: 0 });
+    expect(now).toMatchObject({ kind: "vllm", tokenizer: { bytes: true }, kv: { type: "events" }, blockTokens: 32 });
+    // What it says, when it says it, counts.
+    const changed = reached(({ blockTokens }) => blockTokens === 64);
+    paths["/metrics"] = 'vllm:cache_config_info{block_size="64",num_gpu_blocks="10"} 1\n';
+    cut.length = 0;
+    expect(await changed).toMatchObject({ state: "ready", epoch: now.epoch });
+    again.server.closeAllConnections();
+  });
+
+  it("says once that a configured engine is down, and does not call it adopted", async () => {
+    const { url, server } = await answering({});
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+    const said: string[] = [];
+    const log: Log = { ...SILENT_LOG, info: (message) => said.push(message), warn: (message) => said.push(message) };
+    const directory = createMemoryDirectory();
+    const specs = [parseEngineSpec(`${url},kind=vllm,model=m`)];
+    const looks: (() => void)[] = [];
+    const after: Clock["after"] = (_ms, then) => {
+      looks.push(then);
+      return () => {};
+    };
+    const clock = { ...realClock, after };
+    const watched = watchEngines({ specs, engines: ENGINES, directory, clock, log });
+    closers.push(() => watched.close());
+    await watched.first;
+    for (let k = 0; k < 3; k++) {
+      const next = looks.length + 1;
+      looks.at(-1)!();
+      while (looks.length < next) await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(said).toEqual(["Engine is down"]);
+    expect(directory.list()[0]).toMatchObject({ state: "down", reason: "it does not answer" });
   });
 });

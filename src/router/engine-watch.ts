@@ -4,7 +4,7 @@ import type { Log } from "../core/log.ts";
 import type { WorkerInfo, WorkerState } from "../core/worker.ts";
 import type { Engine } from "../engines/engine.ts";
 import { fetchText, type TextReply } from "../http/fetch-text.ts";
-import { type AskEngine, adoptEngine, unknownWorker } from "./adopt.ts";
+import { type AskEngine, adoptAgain, unknownWorker } from "./adopt.ts";
 import type { EngineSpec } from "./engine-spec.ts";
 
 const PERIOD_MS = 1_000;
@@ -12,6 +12,9 @@ const PERIOD_MS = 1_000;
 const PROBE_TIMEOUT_MS = 5_000;
 /** A ready engine that does not answer so many probes in a row is down; one that refuses connections is at once. */
 const SILENT_PROBES = 3;
+/** Looks between two times that an engine is asked again for what it did not say in time: each may take seconds. */
+const FIRST_PAUSE = 2;
+const MOST_PAUSE = 64;
 
 export interface EngineWatchOptions {
   readonly specs: readonly EngineSpec[];
@@ -51,6 +54,12 @@ class Watched {
   readonly #options: EngineWatchOptions;
   #worker: WorkerInfo;
   #known = false;
+  /** Looks until it is asked again what it did not say of itself; undefined: it said all. */
+  #again: number | undefined;
+  /** And between the next two times. */
+  #pause = FIRST_PAUSE;
+  /** What it said of itself last; undefined: nothing yet. */
+  #adopted: WorkerInfo | undefined;
   #silent = 0;
   /** It was ready once, and down since. */
   #wasDown = false;
@@ -67,8 +76,9 @@ class Watched {
 
   async look(): Promise<void> {
     try {
-      if (this.#known) await this.#probe();
+      if (this.#known && this.#again !== 0) await this.#probe();
       else await this.#identify();
+      if (this.#again !== undefined && this.#again > 0) this.#again--;
     } catch (e) {
       this.#become("down", `it could not be asked: ${e instanceof Error ? e.message : String(e)}`);
     }
@@ -82,7 +92,13 @@ class Watched {
 
   async #identify(): Promise<void> {
     const { engines, log } = this.#options;
-    const found = await adoptEngine(this.#spec, engines, ask);
+    const found = await adoptAgain(this.#spec, engines, ask, this.#adopted);
+    if (this.#closed) return;
+    if (found === undefined && this.#known) {
+      this.#again = this.#pause;
+      await this.#probe();
+      return;
+    }
     if (found === undefined) {
       const reply = await ask(this.#spec.url, "/v1/models");
       const why =
@@ -93,8 +109,17 @@ class Watched {
       return;
     }
     this.#known = true;
-    this.#worker = { ...found, epoch: this.#worker.epoch, state: "starting", reason: "not probed yet" };
-    log.info("Engine adopted", { worker: found.id, kind: found.kind, models: found.models, kv: found.kv.type });
+    this.#pause = found.whole ? FIRST_PAUSE : Math.min(this.#pause * 2, MOST_PAUSE);
+    this.#again = found.whole ? undefined : this.#pause;
+    const { worker } = found;
+    const { epoch, state } = this.#worker;
+    // One that is asked again while it is ready stays so.
+    const now = state === "ready" ? { state, reason: "" } : { state: "starting" as const, reason: "not probed yet" };
+    this.#worker = { ...worker, epoch, ...now };
+    const { id, kind, models, kv } = worker;
+    if (JSON.stringify(worker) !== JSON.stringify(this.#adopted))
+      log.info("Engine adopted", { worker: id, kind, models, kv: kv.type, ...(found.whole ? {} : { whole: false }) });
+    this.#adopted = worker;
     await this.#probe();
   }
 
