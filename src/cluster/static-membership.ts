@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../core/clock.ts";
-import { CgnError } from "../core/errors.ts";
+import { CgnError, type Problem } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import { type Member, type Membership, type NodeMark, sortMembers } from "../core/membership.ts";
 import { createTellers } from "./tellers.ts";
@@ -66,7 +66,7 @@ export function openStaticMembership({ file, parse, clock, log }: StaticMembersh
       if (members !== before.members || marks !== before.marks || before.reason !== "")
         log.info("The list of daemons was read anew", { file, daemons: members.length });
     } catch (error) {
-      reason = error instanceof Error ? error.message : String(error);
+      reason = wordsOf(error);
       log.error("The list of daemons is not right: the one before stays in use", { file, why: reason });
     }
     if (members !== before.members || marks !== before.marks || reason !== before.reason) tellers.tell();
@@ -94,4 +94,15 @@ export function openStaticMembership({ file, parse, clock, log }: StaticMembersh
     health: () => ({ ok: reason === "", reason, source: `static ${file}` }),
     close: async () => cancel(),
   };
+}
+
+/** With the first place: an error of several problems only counts them. */
+function wordsOf(error: unknown): string {
+  const said = error instanceof Error ? error.message : String(error);
+  const problems =
+    error instanceof CgnError ? (error.details as { readonly problems?: readonly Problem[] }).problems : [];
+  const [first] = problems ?? [];
+  if (first === undefined || said.includes(first.problem)) return said;
+  const place = [first.file, first.line, first.column].filter((part) => part !== undefined).join(":");
+  return `${said}: ${place}: ${first.path} ${first.problem}`;
 }
