@@ -11,6 +11,8 @@ export interface LoadJob {
   readonly requests: number;
   /** Requests a second; 0: as fast as answers come. */
   readonly rate: number;
+  /** Events that each stream must have. */
+  readonly events?: number;
 }
 
 export interface LoadResult {
@@ -80,7 +82,9 @@ class Client {
     const length = /content-length: *(\d+)/i.exec(head)?.[1];
     this.#need = length === undefined ? 0 : end + 4 + Number(length);
     const whole = length === undefined ? all.subarray(-5).equals(Buffer.from("0\r\n\r\n")) : all.length >= this.#need;
-    if (whole) this.#finish(head.startsWith("HTTP/1.1 200"));
+    const { events } = this.#job;
+    const isAll = events === undefined || all.toString("latin1").split("data: ").length - 1 === events;
+    if (whole) this.#finish(isAll && head.startsWith("HTTP/1.1 200"));
   }
 
   #finish(ok: boolean): void {
@@ -92,8 +96,12 @@ class Client {
   }
 }
 
+/** More are opened one by one, when they have something to send: servers cut those that say nothing. */
+const MOST_AT_ONCE = 1_000;
+
 async function load(job: LoadJob): Promise<LoadResult> {
-  const clients = Array.from({ length: job.connections }, () => new Client(job));
+  const clients: Client[] = [];
+  if (job.connections <= MOST_AT_ONCE) for (let i = 0; i < job.connections; i++) clients.push(new Client(job));
   const times: number[] = [];
   let failed = 0;
   let started = 0;
@@ -104,12 +112,12 @@ async function load(job: LoadJob): Promise<LoadResult> {
     else failed++;
   };
   await Promise.all(
-    clients.map(async (client) => {
+    Array.from({ length: job.connections }, async (_each, i) => {
       while (started < job.requests && failed < 100) {
         const dueMs = job.rate === 0 ? 0 : startMs + (started * 1000) / job.rate - performance.now();
         started++;
         if (dueMs > 0) await new Promise((resolve) => setTimeout(resolve, dueMs));
-        await one(client);
+        await one((clients[i] ??= new Client(job)));
       }
     }),
   );

@@ -1,11 +1,17 @@
 import { createServer, type Socket } from "node:net";
+import { KvPublisher } from "./kv-publisher.ts";
 
-// A fake engine for bench/proxy.ts, on raw sockets so that it costs little: `node proxy-upstream.ts PORT [EVENTS] [STEP_MS]`. A chat
-// with "stream":true gets 64 events 10 ms apart, any other a fixed answer of 0.8 KB, a GET what routers ask an engine; other POSTs 404.
+// A fake engine for benchmarks, on raw sockets so that it costs little: `node proxy-upstream.ts PORT [EVENTS] [STEP_MS] [KV_PORT] [BLOCKS]`.
+// A chat with "stream":true gets 64 events 10 ms apart, any other a fixed answer of 0.8 KB, a GET what routers ask an engine; other
+// POSTs 404. With KV_PORT it publishes there what a prefix cache of BLOCKS blocks does with the chats.
 
 const EVENTS = Number(process.argv[3] ?? 64);
 const STEP_MS = Number(process.argv[4] ?? 10);
+const KV_PORT = Number(process.argv[5] ?? 0);
 const TICK_MS = 10;
+
+const kv = KV_PORT === 0 ? undefined : new KvPublisher(Number(process.argv[6] ?? 65_536));
+await kv?.bind(KV_PORT);
 const HEAD_END = Buffer.from("\r\n\r\n");
 const LAST_CHUNK = "0\r\n\r\n";
 
@@ -62,7 +68,12 @@ function answer(socket: Socket, head: string, body: Buffer): void {
     socket.write(head.startsWith("GET /v1/models") ? MODELS : EMPTY);
   } else if (!head.startsWith("POST /v1/chat/completions ")) {
     socket.write(NOT_FOUND);
-  } else if (body.subarray(-200).includes('"stream":true')) {
+    return;
+  }
+  // Routers also ask without a body, to see whether the path is there.
+  if (body.length > 0)
+    kv?.computed((JSON.parse(body.toString("utf8")) as { messages: { role: string; content: string }[] }).messages);
+  if (body.subarray(-200).includes('"stream":true')) {
     socket.write(STREAM_HEAD);
     turns[tick % turns.length]!.push({ socket, next: 0 });
   } else {
