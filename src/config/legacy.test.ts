@@ -19,7 +19,6 @@ describe("loadConfig() with files of the original system", () => {
     expect(warned("router.toml")).toEqual([
       "router.listen_grpc",
       "metrics.scrape_targets",
-      "metrics.redfish_url",
       "metrics.ipmi_fallback",
       'models."Qwen/Qwen3-8B".prefill_replicas',
       'models."Qwen/Qwen3-8B".decode_replicas',
