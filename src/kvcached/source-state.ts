@@ -65,6 +65,10 @@ interface Replay {
   readonly from: number;
   /** Engine clock of message `from` as we applied it: the proof that the same process answers. */
   readonly expectTs: number | undefined;
+  /** That message came. */
+  readonly proved: boolean;
+  /** It had spoken over this connection when it was asked. */
+  readonly spoke: boolean;
   /** `next` when it was asked, and whether a hole was known then. */
   readonly nextThen: number;
   readonly forHole: boolean;

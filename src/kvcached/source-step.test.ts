@@ -196,6 +196,12 @@ describe("stepSource", () => {
     expect(run([{ type: "tick" }], false, mute, 60_000).state.at).toBe("silent");
   });
 
+  it("stepSource() does not take another process's next message for its own when the reply that would tell was lost", () => {
+    const known = run([...open, live(0), { type: "disconnected" }, { type: "connected" }]).state;
+    const { said } = run([reply(2, 1), end(2)], true, known);
+    expect(said).toEqual(["replay 0"]);
+  });
+
   it("stepSource() goes live when the replay endpoint does not answer", () => {
     const waiting = run([{ type: "connected" }, live(4)]).state;
     const { state, said } = run([{ type: "tick" }], true, waiting, 5_000);

@@ -176,7 +176,7 @@ function reply(w: Work, request: number, m: SourceMessage): void {
   const r = d.replay;
   if (r === undefined || request !== r.request) return;
   d.counts.replied++;
-  d.replay = { ...r, replies: r.replies + 1, by: w.now + w.p.replayMs };
+  d.replay = { ...r, replies: r.replies + 1, proved: r.proved || m.seq === r.from, by: w.now + w.p.replayMs };
   const ts = m.batch?.ts;
   if (m.seq === r.from && r.expectTs !== undefined && ts !== r.expectTs) {
     restart(w, "another process answers at its endpoint", Math.max(d.lastTs ?? r.expectTs, ts ?? r.expectTs));
@@ -186,11 +186,13 @@ function reply(w: Work, request: number, m: SourceMessage): void {
   else if (d.proving && m.seq > r.from) unproved(w, "the engine no longer has the message that would prove it");
   if (m.seq < d.next) return;
   countMalformed(w, m);
-  if (m.seq === d.next) {
+  if (m.seq === d.next && !lacksProof(w)) {
     inOrder(w, m);
     return;
   }
   hold(w, m);
+  // The one that proves who answers was lost or is gone: another process may have one of this number too.
+  if (m.seq === d.next) return;
   // Replies come in order, oldest first: what is missing before the first one is gone from the engine's buffer.
   if (r.replies === 0) unfillable(w);
 }
@@ -275,15 +277,24 @@ function endReplay(w: Work, timedOut: boolean): void {
   const { d } = w;
   const r = d.replay;
   if (r === undefined) return;
+  const isUnproved = lacksProof(w);
   d.replay = undefined;
   d.quietSince = w.now;
   const mute = r.replies === 0 && r.expectTs !== undefined && !timedOut;
-  // Who spoke over this very connection is no other process: it only keeps nothing to replay.
-  if (mute && !d.spoke) {
+  // Who had spoken over this very connection is no other process: it only keeps nothing to replay.
+  if (mute && !r.spoke) {
     restart(w, "the engine does not know what it published: it was restarted", d.lastTs);
     return;
   }
   if (d.proving) unproved(w, timedOut ? "the replay endpoint does not answer" : "the engine does not tell it again");
+  if (isUnproved && r.replies > 0 && d.pending !== undefined && lowest(d) === d.next) {
+    if (!r.second && r.round < w.p.maxReplays) {
+      requestReplay(w, true, r.round + 1);
+      return;
+    }
+    clear(w, "the engine no longer tells the message that would prove that it was not restarted");
+    d.lastTs = undefined;
+  }
   drain(w);
   while (d.pending !== undefined) {
     // A slow reader may lose replies in the middle, and a hole may be younger than the request: ask again while that
@@ -310,6 +321,12 @@ function endReplay(w: Work, timedOut: boolean): void {
     return;
   }
   settle(w, d.counts.applied === 0 ? "connected, nothing published yet" : "");
+}
+
+/** Whether what is asked now has not told yet who answers, and nothing was learnt of him otherwise. */
+function lacksProof({ d }: Work): boolean {
+  const r = d.replay;
+  return r !== undefined && r.expectTs !== undefined && !r.proved && d.next === r.nextThen;
 }
 
 /** What another run wrote down may be of a process that is gone, or miss events: it is not believed. */
@@ -348,6 +365,8 @@ function requestReplay(w: Work, second = false, round = 0): void {
     second,
     round,
     replies: 0,
+    proved: false,
+    spoke: d.spoke,
     by: w.now + w.p.replayMs,
   };
   w.out.push({ do: "request-replay", request: d.requests, from });

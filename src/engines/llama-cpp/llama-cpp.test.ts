@@ -142,6 +142,7 @@ describe("llamaCpp", () => {
   it("knows that llama_cpp.server tells no cached tokens and must not be folded", () => {
     expect(llamaCpp.traitsFor?.(parse({ mode: "python_server" }))).toEqual({
       ignoresModelName: true,
+      lacksLogprobs: true,
       lacks: expect.any(Array),
     });
     expect(llamaCpp.traitsFor?.(parse({ mode: "xllamacpp" }))).toBe(llamaCpp.traits);
@@ -157,7 +158,9 @@ describe("llamaCpp", () => {
     expect(entries({})).toEqual(HISTORY);
     expect(entries({ mode: "python_server" })).toEqual({ type: "history", entries: 1 });
     expect(llamaCpp.traitsFor?.(parse({}))).toBe(llamaCpp.traits);
-    expect(llamaCpp.traitsFor?.(parse({}), SAMPLE_SLOT)).toEqual({ ignoresModelName: true, lacks: expect.any(Array) });
+    expect(llamaCpp.traitsFor?.(parse({}), SAMPLE_SLOT)).toEqual(
+      llamaCpp.traitsFor?.(parse({ mode: "python_server" })),
+    );
   });
 
   it("announces a history that fits slots and store, and the GGUF as tokenizer", () => {
