@@ -228,6 +228,15 @@ export const STARTED: readonly Started[] = [
   {
     programs: "vllm 0.32.0",
     on: "2026-11-30",
+    said: "10 kills (decode's EngineCore, decode's server, decode's server, decode's server, decode's server, prefill's EngineCore, prefill's EngineCore, decode's EngineCore, prefill's server, prefill's server): of 43 requests then on their way 41 answered, 2 ended with an error, the slowest 64 ms after its kill; no block and no request held 1 s later; both engines serve, no process left",
+    cells: [
+      ["vllm/nixl/prefill/cpu", "dd8ab7473001"],
+      ["vllm/nixl/decode/cpu", "866fe3f844c5"],
+    ],
+  },
+  {
+    programs: "vllm 0.32.0",
+    on: "2026-11-30",
     said: "64 tokens came back from LMCache after the engine forgot them, same text; ready after 271 s, no process left, its server included",
     cells: [
       ["vllm/lmcache/both/lmcache-mp-cpu", "564b847215ae"],
