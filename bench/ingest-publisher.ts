@@ -2,6 +2,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { encode } from "@msgpack/msgpack";
 import { Publisher } from "zeromq";
+import { BLOCK_TOKENS, blockStored } from "./kv-publisher.ts";
 
 /** What is published. A message has one prompt chunk of `chunkBlocks`, as many blocks of answers, and as many removals. */
 export interface IngestLoad {
@@ -14,7 +15,6 @@ export interface IngestLoad {
   readonly vocabulary: number;
 }
 
-const BLOCK_TOKENS = 16;
 /** Messages sent at once when paced. */
 const BURST_MS = 2;
 
@@ -38,19 +38,8 @@ function createWriter({ chunkBlocks, held, vocabulary }: IngestLoad) {
   const name = () => (BigInt(next()) << 32n) | BigInt(next());
   const stored = (names: bigint[], parent: bigint | null) => {
     live.push(...names);
-    return {
-      type: "BlockStored",
-      block_hashes: names,
-      parent_block_hash: parent,
-      token_ids: Array.from({ length: names.length * BLOCK_TOKENS }, () => token()),
-      block_size: BLOCK_TOKENS,
-      lora_id: null,
-      medium: "GPU",
-      lora_name: null,
-      extra_keys: names.map(() => null),
-      group_idx: 0,
-      kv_cache_spec_kind: "full_attention",
-    };
+    const tokens = Array.from({ length: names.length * BLOCK_TOKENS }, () => token());
+    return blockStored(names, parent, tokens);
   };
   /** Events of one step: what is removed makes room for what is stored. */
   return (): { readonly blocks: number; readonly events: object[] } => {

@@ -2,7 +2,8 @@ import { encode } from "@msgpack/msgpack";
 import { Publisher } from "zeromq";
 import { BYTE_TURN_END, BYTE_TURN_START } from "../src/prompt/byte-template.ts";
 
-const BLOCK_TOKENS = 16;
+/** Of the block size that benchmarks' engines have. */
+export const BLOCK_TOKENS = 16;
 
 /**
  * The prefix cache of a fake engine whose tokens are bytes: least recently used blocks go first. What changes is published as vLLM 0.32
@@ -42,14 +43,15 @@ export class KvPublisher {
         if (names.length === 0) [from, before] = [at, parent];
         names.push((name = this.#next++));
       } else {
-        if (names.length > 0) events.push(stored(names, before, bytes.subarray(from, at)));
+        if (names.length > 0) events.push(blockStored(names, before, [...bytes.subarray(from, at)]));
         names = [];
         this.#held.delete(key);
       }
       this.#held.set(key, name);
       parent = name;
     }
-    if (names.length > 0) events.push(stored(names, before, bytes.subarray(from, from + names.length * BLOCK_TOKENS)));
+    const to = from + names.length * BLOCK_TOKENS;
+    if (names.length > 0) events.push(blockStored(names, before, [...bytes.subarray(from, to)]));
     const removed = this.#removed();
     if (removed.length > 0) events.push({ type: "BlockRemoved", block_hashes: removed, medium: "GPU", group_idx: 0 });
     if (events.length > 0) this.#send(events);
@@ -73,12 +75,13 @@ export class KvPublisher {
   }
 }
 
-function stored(names: readonly bigint[], parent: bigint | null, tokens: Buffer): object {
+/** An event of vLLM 0.32.0 that stores blocks of BLOCK_TOKENS. */
+export function blockStored(names: readonly bigint[], parent: bigint | null, tokens: readonly number[]): object {
   return {
     type: "BlockStored",
     block_hashes: names,
     parent_block_hash: parent,
-    token_ids: [...tokens],
+    token_ids: tokens,
     block_size: BLOCK_TOKENS,
     lora_id: null,
     medium: "GPU",
