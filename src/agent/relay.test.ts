@@ -3,10 +3,10 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Server
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { sampleWorker } from "../cluster/directory.case.ts";
 import { createMemoryDirectory } from "../cluster/memory-directory.ts";
 import { workerId } from "../core/ids.ts";
 import { SILENT_LOG } from "../core/log.ts";
+import { sampleWorker } from "../core/worker.case.ts";
 import { type UpstreamHandler, Upstreams } from "../http/upstream.ts";
 import { until } from "../process/testing/harness.ts";
 import { listenWire } from "../wire/listen.ts";

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { sampleWorker } from "../cluster/directory.case.ts";
 import { createMemoryDirectory } from "../cluster/memory-directory.ts";
 import { SILENT_LOG } from "../core/log.ts";
+import { sampleWorker } from "../core/worker.case.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 import { openTls } from "../wire/tls.ts";
 import { type ReachedEngines, reachEngines } from "./reach-engines.ts";

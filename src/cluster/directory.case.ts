@@ -1,25 +1,6 @@
 import { expect, it } from "vitest";
-import { nodeId, workerId } from "../core/ids.ts";
+import { sampleWorker } from "../core/worker.case.ts";
 import type { WorkerDirectory, WorkerInfo } from "../core/worker.ts";
-
-/** A worker for tests; `over` replaces fields. */
-export function sampleWorker(id: string, over: Partial<WorkerInfo> = {}): WorkerInfo {
-  return {
-    id: workerId(id),
-    node: nodeId("node1"),
-    kind: "vllm",
-    traits: {},
-    url: "http://127.0.0.1:8000",
-    models: ["m"],
-    role: "both",
-    kv: { type: "history", entries: 4 },
-    tokenizer: {},
-    state: "ready",
-    reason: "",
-    epoch: 1,
-    ...over,
-  };
-}
 
 /** A directory under test and the way to change it. A directory that cannot change has no `write`. */
 export interface DirectoryUnderTest {

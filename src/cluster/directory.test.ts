@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { runDirectoryCases, sampleWorker } from "./directory.case.ts";
+import { sampleWorker } from "../core/worker.case.ts";
+import { runDirectoryCases } from "./directory.case.ts";
 import { createMemoryDirectory } from "./memory-directory.ts";
 import { mergeDirectories } from "./merge-directories.ts";
 import { createStaticDirectory } from "./static-directory.ts";

@@ -1,26 +1,12 @@
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Clock } from "../core/clock.ts";
-import { nodeId, workerId } from "../core/ids.ts";
-import type { WorkerInfo } from "../core/worker.ts";
+import { sampleWorker } from "../core/worker.case.ts";
 import { followAgent } from "./agent-client.ts";
 import { agentRoutes } from "./agent-server.ts";
 import { listenWire } from "./listen.ts";
 
-const WORKER: WorkerInfo = {
-  id: workerId("h1/m"),
-  node: nodeId("h1"),
-  kind: "vllm",
-  traits: {},
-  url: "http://127.0.0.1:8000",
-  models: ["m"],
-  role: "both",
-  kv: { type: "history", entries: 4 },
-  tokenizer: {},
-  state: "ready",
-  reason: "",
-  epoch: 1,
-};
+const WORKER = sampleWorker("h1/m");
 
 /** A clock that goes when the test says so. */
 function handClock(): { readonly clock: Clock; go(ms: number): void } {

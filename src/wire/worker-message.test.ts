@@ -1,22 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { nodeId, workerId } from "../core/ids.ts";
-import type { WorkerInfo } from "../core/worker.ts";
+import { sampleWorker } from "../core/worker.case.ts";
 import { workerFromBytes, workerFromMessage, workerToBytes, workerToMessage } from "./worker-message.ts";
 
-const worker: WorkerInfo = {
-  id: workerId("n/m"),
-  node: nodeId("n"),
-  kind: "vllm",
-  traits: {},
-  url: "http://127.0.0.1:8000",
-  models: ["m"],
-  role: "both",
-  kv: { type: "history", entries: 4 },
-  tokenizer: {},
-  state: "ready",
-  reason: "",
-  epoch: 1,
-};
+const worker = sampleWorker("n/m");
 
 describe("workerFromMessage()", () => {
   it("workerFromMessage() gives back how an engine is relayed to, and what is measured of it", () => {
