@@ -204,7 +204,8 @@ export class Retries {
    *
    * A connection that was cut before any answer may have been an idle one that the engine was just closing: the same worker,
    * with its cache, is asked once more. A worker that died while it worked on a request, or never answered it, may have done so
-   * *because of* it: that is risked on one more only.
+   * *because of* it: that is risked on one more only. One that was taken out of routing (its host is gone, its agent says that it
+   * stopped) tells nothing of the request.
    *
    * @param others more ready workers there are
    * @returns whom to ask now; undefined: give up
@@ -217,7 +218,7 @@ export class Retries {
     }
     this.#attempts++;
     if (kind === "aborted" || kind === "unusable") return undefined;
-    const died = phase !== "connect" && end.held === undefined;
+    const died = kind !== "lost" && phase !== "connect" && end.held === undefined;
     if (died) this.#deaths++;
     if (this.#attempts >= MAX_ATTEMPTS || this.#deaths > 1) return undefined;
     this.tried.add(worker);
