@@ -48,7 +48,8 @@ export async function skewedClocks(world: World, verdict: Verdict): Promise<void
   world.start(h1, "kvcached", { skewMs: -HOUR_MS });
   world.start(h1, "agent", { skewMs: -HOUR_MS });
   const again = await world.when("three again", world.routers, isWhole, { since: back });
-  const after = startLoad(world.routerPlans, RATE);
+  // Of the chats so far the other two have the prefixes.
+  const after = startLoad(world.routerPlans, { ...RATE, newChats: "After its return" });
   await pause(3_000);
   const sent = await after.stop();
   const there = sent.filter(({ node }) => node === h1.name).length;

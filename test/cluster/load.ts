@@ -18,16 +18,18 @@ export interface LoadOptions {
   readonly perSecond: number;
   /** As a client with two addresses: a router that is not there, or says that it ends, is left for the next one. */
   readonly turns?: boolean;
+  /** Each request is a chat of its own under this name, so that no engine has its prefix yet. */
+  readonly newChats?: string;
 }
 
 /**
  * Requests to the routers in turn, at a fixed pace whether or not answers come: every fifth one streams. Prompts are those of some chats
  * that go on, so prefixes matter.
  */
-export function startLoad(routers: readonly HostPlan[], { perSecond, turns = false }: LoadOptions): Load {
+export function startLoad(routers: readonly HostPlan[], { perSecond, turns = false, newChats }: LoadOptions): Load {
   const running: Promise<Sent>[] = [];
   let n = 0;
-  const sendOne = (): void => void running.push(send(routers, n++, turns));
+  const sendOne = (): void => void running.push(send(routers, n++, turns, newChats));
   sendOne();
   const timer = setInterval(sendOne, 1_000 / perSecond);
   return {
@@ -38,10 +40,15 @@ export function startLoad(routers: readonly HostPlan[], { perSecond, turns = fal
   };
 }
 
-async function send(routers: readonly HostPlan[], n: number, turns: boolean): Promise<Sent> {
+async function send(
+  routers: readonly HostPlan[],
+  n: number,
+  turns: boolean,
+  newChats: string | undefined,
+): Promise<Sent> {
   const at = performance.now();
-  const chat = n % 7;
-  const text = `Chat ${chat} has been going on for long. `.repeat(6) + `Turn ${Math.floor(n / 7)}. `.repeat(4);
+  const chat = newChats === undefined ? `Chat ${n % 7}` : `${newChats} ${n}`;
+  const text = `${chat} has been going on for long. `.repeat(6) + `Turn ${Math.floor(n / 7)}. `.repeat(4);
   const question = n % 5 === 0 ? { text, stream: true, maxTokens: 24 } : { text };
   const tries = turns ? 4 : 1;
   let turned = false;
