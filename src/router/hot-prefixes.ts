@@ -1,7 +1,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { WorkerId } from "../core/ids.ts";
 import type { MatchQuery, PrefixKnowledge } from "../core/prefix-knowledge.ts";
-import { prefixHash, textHash } from "../routing/rendezvous.ts";
+import { textHash } from "../routing/rendezvous.ts";
 
 /** So many prompts are compared, and so much of each: 8 MB at most. */
 const KEPT = 512;
@@ -140,7 +140,12 @@ function commonBytes(a: Uint8Array, b: Uint8Array): number {
 }
 
 function nameOf(root: string, prompt: Uint8Array): string {
-  let h = textHash(root);
-  for (const byte of prompt) h = Math.imul(h ^ byte, 0x01000193);
-  return (h >>> 0).toString(16).padStart(8, "0") + prefixHash(root, prompt).toString(16).padStart(8, "0");
+  let a = textHash(root);
+  let b = ~a;
+  for (const byte of prompt) {
+    a = Math.imul(a ^ byte, 0x01000193);
+    b = Math.imul(b ^ byte, 0x5bd1e995);
+    b ^= b >>> 15;
+  }
+  return [a, b].map((half) => (half >>> 0).toString(16).padStart(8, "0")).join("");
 }

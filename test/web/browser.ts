@@ -58,6 +58,18 @@ export async function barriers(page: Page): Promise<string[]> {
     .map(({ id, help, nodes }) => `${id}: ${help} (${nodes.map(({ target }) => target.join(" ")).slice(0, 3)})`);
 }
 
+/** What sticks out of its card. Inside of what scrolls, and in charts, anything may. */
+export const stickingOut = (page: Page): Promise<string[]> =>
+  page.evaluate(() =>
+    [...document.querySelectorAll("main .card *")].flatMap((element) => {
+      const box = element.getBoundingClientRect();
+      const card = element.closest(".card")!.getBoundingClientRect();
+      const isFree = element.closest(".scroll, .log, .plot, .hidden, svg") !== null && !element.matches(".scroll");
+      if (isFree || box.width === 0 || box.right <= card.right + 1) return [];
+      return [`${element.tagName.toLowerCase()}.${element.className} sticks out of its card`];
+    }),
+  );
+
 /** Does the page itself scroll sideways? Wide tables scroll inside their own box. */
 export const isTooWide = (page: Page): Promise<boolean> =>
   page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);

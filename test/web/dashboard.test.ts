@@ -6,7 +6,17 @@ import { parseKeyLines } from "../../src/access/key-lines.ts";
 import { SILENT_LOG } from "../../src/core/log.ts";
 import { realClock } from "../../src/router/testing/test-router.ts";
 import { pageFiles } from "../../src/web/page-files.ts";
-import { barriers, findChromium, isTooWide, LIGHT, launchChromium, openPage, PATIENCE_MS, PHONE } from "./browser.ts";
+import {
+  barriers,
+  findChromium,
+  isTooWide,
+  LIGHT,
+  launchChromium,
+  openPage,
+  PATIENCE_MS,
+  PHONE,
+  stickingOut,
+} from "./browser.ts";
 import { makeTraffic, type PageFleet, startPageFleet } from "./fleet.ts";
 
 const chromium = findChromium();
@@ -42,6 +52,7 @@ describe.skipIf(chromium === undefined)("the dashboard in a browser", { timeout:
     await engine("gpu-5/qwen3-8b").getByText("draining", { exact: true }).waitFor();
     await page.getByText("TOKENIZER_MISMATCH").first().waitFor();
     expect(await isTooWide(page)).toBe(false);
+    expect(await stickingOut(page)).toEqual([]);
     expect(await barriers(page)).toEqual([]);
     expect(problems).toEqual([]);
     await page.context().close();

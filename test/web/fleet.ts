@@ -1,14 +1,23 @@
 import { workerId } from "../../src/core/ids.ts";
 import type { KvSourceStatus } from "../../src/core/kv-status.ts";
 import type { ModelLoader } from "../../src/core/model-loader.ts";
+import type { WorkerMatch } from "../../src/core/prefix-knowledge.ts";
 import type { RouterOptions } from "../../src/router/create-router.ts";
-import { startFakeEngine } from "../../src/router/testing/fake-engine.ts";
 import { startTestRouter, type TestRouter, testWorker } from "../../src/router/testing/test-router.ts";
+import { FAILS, startPageEngine, WAITS } from "./page-engine.ts";
+
+/** Requests that do not end by themselves, and what ends them. */
+interface Waiting {
+  readonly abort: AbortController;
+  /** Kept: a body that nobody holds is cancelled. */
+  readonly answers: Response[];
+}
 
 /** A router before engines in every state, with an alarm. */
 export interface PageFleet extends TestRouter {
   /** What was asked of the loader. */
   readonly loads: readonly string[];
+  readonly waiting: Waiting;
   close(): Promise<void>;
 }
 
@@ -20,7 +29,13 @@ const DEAD = "gpu-4/qwen3-8b";
 const UNLOADED = "gpu-6/a-model-with-a-rather-long-name-70b";
 
 export async function startPageFleet(more: Partial<Pick<RouterOptions, "access">> = {}): Promise<PageFleet> {
-  const engine = await startFakeEngine();
+  const [first, second, drained] = await Promise.all([
+    startPageEngine(0.62, cachedOf),
+    startPageEngine(0.31, cachedOf),
+    startPageEngine(0.04, () => ({ prompt: 118, cached: 0 })),
+  ]);
+  const urlOf = (id: string): string => (id === FIRST ? first : id === SECOND ? second : drained).url;
+  const waiting: Waiting = { abort: new AbortController(), answers: [] };
   const loads: string[] = [];
   const note = async (what: string, name: string) => {
     loads.push(what);
@@ -32,7 +47,7 @@ export async function startPageFleet(more: Partial<Pick<RouterOptions, "access">
     unload: (name) => note(`unload ${name}`, name),
   };
   const one = (id: string, over: Parameters<typeof testWorker>[2] = {}) =>
-    testWorker(id, engine.url, { models: ["qwen3-8b"], ...over });
+    testWorker(id, urlOf(id), { models: ["qwen3-8b"], ...over });
   const gone = "given up after 6 starts: CUDA out of memory. Lower gpu_memory_utilization";
   const idle = { state: "unloaded", reason: "not wanted for 10 min", onDemand: true } as const;
   const workers = [
@@ -42,29 +57,54 @@ export async function startPageFleet(more: Partial<Pick<RouterOptions, "access">
     one(UNLOADED, { models: [UNLOADED.slice(6)], ...idle }),
   ];
   const test = await startTestRouter(workers, {}, undefined, loader, { ...more, extras: extras() });
-  test.knowledge.matches = [
-    { worker: workerId(FIRST), tokens: 16, blocks: 1, bytes: 64, tier: "device", source: "events" },
-  ];
+  test.knowledge.match = (query) => matchesOf(Buffer.from(query.prompt).toString());
   return {
     ...test,
     loads,
+    waiting,
     async close() {
+      waiting.abort.abort();
       await test.router.close();
-      await engine.close();
+      await Promise.all([first, second, drained].map((engine) => engine.close()));
     },
   };
 }
 
-/** Requests of several kinds, and an engine that is drained. */
-export async function makeTraffic({ url, admin }: PageFleet): Promise<void> {
-  for (let i = 0; i < 16; i++) {
+/** Where a chat of the handbook was answered before, and how much of it is kept there. */
+function matchesOf(prompt: string): WorkerMatch[] {
+  const topic = Number(/Question (\d)/.exec(prompt)?.[1] ?? 0);
+  const match = (id: string, tokens: number, tier: WorkerMatch["tier"]): WorkerMatch => ({
+    worker: workerId(id),
+    tokens,
+    blocks: tokens / 16,
+    bytes: Math.min(tokens * 4, prompt.length),
+    tier,
+    source: "events",
+  });
+  if (topic === 4) return [];
+  return topic % 2 === 0 ? [match(FIRST, 96, "device")] : [match(SECOND, 80, "device"), match(FIRST, 48, "host")];
+}
+
+/** What an engine reports of such a chat: what was predicted, but of one topic. */
+function cachedOf(body: string): { readonly prompt: number; readonly cached: number } {
+  const topic = Number(/Question (\d)/.exec(body)?.[1] ?? 0);
+  return { prompt: 118, cached: topic === 4 ? 0 : topic === 2 ? 64 : topic % 2 === 0 ? 96 : 80 };
+}
+
+/** Requests of several kinds, two that go on, one that fails, one for a model that is not there, and an engine that is drained. */
+export async function makeTraffic({ url, admin, waiting }: PageFleet): Promise<void> {
+  const ask = (user: string, stream: boolean, model = "qwen3-8b"): Promise<Response> => {
     const messages = [
       { role: "system", content: SYSTEM },
-      { role: "user", content: `Question ${i % 5}: what is on page ${i}?` },
+      { role: "user", content: user },
     ];
-    const body = JSON.stringify({ model: "qwen3-8b", stream: i % 2 === 0, messages });
-    await (await fetch(`${url}/v1/chat/completions`, { method: "POST", body })).text();
-  }
+    const body = JSON.stringify({ model, stream, stream_options: { include_usage: true }, messages });
+    return fetch(`${url}/v1/chat/completions`, { method: "POST", body, signal: waiting.abort.signal });
+  };
+  for (let i = 0; i < 16; i++) await (await ask(`Question ${i % 5}: what is on page ${i}?`, i % 2 === 0)).text();
+  await (await ask(`Question 4: ${FAILS}`, false)).text();
+  await (await ask("Question 1", false, "qwen3-9b")).text();
+  for (const topic of [0, 1]) waiting.answers.push(await ask(`Question ${topic}: ${WAITS}`, true));
   await fetch(`${admin}/v1/cgn/nodes/${encodeURIComponent(DRAINED)}/drain`, { method: "POST" });
 }
 

@@ -14,6 +14,7 @@ import {
   launchChromium,
   openPage,
   PHONE,
+  stickingOut,
 } from "./browser.ts";
 import { inventedDay, makeTraffic, type PageFleet, startPageFleet } from "./fleet.ts";
 
@@ -34,7 +35,10 @@ const PARTS: Readonly<Record<string, { readonly hash: string; readonly steps: re
     hash: "requests",
     steps: [(page) => page.locator("tbody a").nth(1).click(), (page) => page.locator("tr.chosen").first().waitFor()],
   },
-  charts: { hash: "charts", steps: [(page) => page.locator("canvas").last().waitFor()] },
+  charts: {
+    hash: "charts",
+    steps: [(page) => page.getByLabel("24 h").check(), (page) => page.locator("canvas").last().waitFor()],
+  },
   prefixes: { hash: "prefixes", steps: [(page) => page.locator("tbody tr").first().waitFor()] },
   knowledge: { hash: "knowledge", steps: [] },
   chat: {
@@ -62,6 +66,7 @@ async function lookAtAll(browser: Browser, fleet: PageFleet, look: Look): Promis
     for (const step of steps) await step(page);
     const at = `${name}, ${look.name}`;
     found.push(...(await barriers(page)).map((barrier) => `${at}: ${barrier}`));
+    found.push(...(await stickingOut(page)).map((what) => `${at}: ${what}`));
     if (await isTooWide(page)) found.push(`${at}: the page scrolls sideways`);
     const isDialog = name === "question";
     // A header that sticks would stand in the midst of the picture.

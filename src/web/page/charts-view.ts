@@ -54,18 +54,18 @@ const CHARTS: readonly Chart[] = [
   },
   {
     title: "Generated tokens a second",
-    about: "",
+    about: "By all engines.",
     format: rate,
     lines: [{ name: "tokens/s", column: "generatedPerS" }],
   },
   {
     title: "Requests a second",
-    about: "All, failed at an engine, and refused.",
+    about: "All, refused, and failed at an engine.",
     format: rate,
     lines: [
       { name: "all", column: "requestsPerS" },
-      { name: "failed", column: "errorsPerS" },
       { name: "refused", column: "refusedPerS" },
+      { name: "failed", column: "errorsPerS" },
     ],
   },
 ];
@@ -90,11 +90,11 @@ export function chartsView({ history, minutes, theme }: State, act: Actions): Vi
             checked: minutes === value,
             onChange: () => act.setMinutes(value),
           }),
-          name,
+          h("span", {}, name),
         ]),
       ),
-      h("span", { class: "soft" }, "Kept by this router since it started, a day at most."),
     ]),
+    h("p", { class: "soft" }, "Kept by this router since it started, a day at most."),
     history === undefined
       ? h("p", { class: "soft" }, "Asking the router …")
       : h(

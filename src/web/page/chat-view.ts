@@ -90,7 +90,8 @@ function routeLine(route: NonNullable<Turn["route"]>): View {
   ];
   return h("p", { class: "route" }, [
     h("span", { class: `tag ${(predicted ?? 0) > 0 ? "ok" : "off"}` }, (predicted ?? 0) > 0 ? "prefix hit" : "no hit"),
-    ` ${parts.join(" · ")} · `,
+    " ",
+    ...parts.flatMap((part) => [h("span", { class: "whole" }, `${part} ·`), " "]),
     h("a", { href: requestHref(id) }, ["why there", h("span", { class: "hidden" }, `: request ${id}`)]),
   ]);
 }

@@ -9,15 +9,23 @@ export function engineCard(worker: Worker, data: Dashboard, logs: Logs | undefin
   const detail = data.engines[worker.id.replace(/#dp\d+$/, "")];
   const why = (worker.whyNot ?? (worker.state === "ready" ? "" : worker.reason)).replace(`${worker.state}: `, "");
   const shown = shownState(worker);
-  return h("article", { key: worker.id, class: `card engine ${worker.state}`, "aria-label": `Engine ${worker.id}` }, [
-    h("h3", {}, [h("span", { class: "name" }, worker.id), stateTag(shown, HELD.has(shown) ? "warn" : undefined)]),
-    h("p", { class: "soft facts" }, facts(worker, detail).join(" · ")),
-    detail?.progress === undefined || worker.state !== "starting" ? null : progress(detail.progress),
-    why === "" ? null : h("p", { class: `why ${worker.state === "down" ? "bad" : ""}` }, why),
-    worker.state === "ready" || worker.load.inFlight > 0 ? gauges(worker, data) : null,
-    actions(worker, data, logs !== undefined, act),
-    logs === undefined ? null : logBox(worker.id, logs),
-  ]);
+  return h(
+    "article",
+    {
+      key: worker.id,
+      class: `card engine ${HELD.has(shown) ? "held" : worker.state}${logs === undefined ? "" : " open"}`,
+      "aria-label": `Engine ${worker.id}`,
+    },
+    [
+      h("h3", {}, [h("span", { class: "name" }, worker.id), stateTag(shown, HELD.has(shown) ? "warn" : undefined)]),
+      h("p", { class: "soft facts" }, facts(worker, detail).join(" · ")),
+      detail?.progress === undefined || worker.state !== "starting" ? null : progress(detail.progress),
+      why === "" ? null : h("p", { class: `why ${worker.state === "down" ? "bad" : ""}` }, why),
+      worker.state === "ready" || worker.load.inFlight > 0 ? gauges(worker, data) : null,
+      actions(worker, data, logs !== undefined, act),
+      logs === undefined ? null : logBox(worker.id, logs),
+    ],
+  );
 }
 
 const HELD = new Set(["held back", "draining", "cordoned"]);
@@ -54,13 +62,15 @@ function gauges(worker: Worker, { gauges: all }: Dashboard): View {
   const { requests, promptTokens, predictedTokens, reportedTokens } = worker.cache;
   const share = (tokens: number): number | undefined =>
     promptTokens > 0 ? Math.min(1, tokens / promptTokens) : undefined;
-  const own =
-    gauge?.running === undefined
-      ? ""
-      : ` (${gauge.running} running${gauge.waiting === undefined ? "" : `, ${gauge.waiting} waiting`} by its own count)`;
   return h("dl", { class: "pairs" }, [
     h("dt", {}, "Requests"),
-    h("dd", {}, `${worker.load.inFlight} in flight, ${count(worker.load.queuedTokens)} tokens to prefill${own}`),
+    h("dd", {}, `${worker.load.inFlight} in flight, ${count(worker.load.queuedTokens)} tokens to prefill`),
+    ...(gauge?.running === undefined
+      ? []
+      : [
+          h("dt", { title: "All that run there, of other routers and clients too" }, "Its count"),
+          h("dd", {}, `${gauge.running} running${gauge.waiting === undefined ? "" : `, ${gauge.waiting} waiting`}`),
+        ]),
     ...(gauge?.kvUsage === undefined ? [] : [h("dt", {}, "KV in use"), h("dd", {}, bar(gauge.kvUsage, "kv"))]),
     h("dt", {}, "Cached"),
     h("dd", {}, requests === 0 ? "no figures yet" : bar(share(reportedTokens), "hit")),

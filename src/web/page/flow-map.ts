@@ -15,12 +15,42 @@ export function flowMap({ status, requests, now }: Dashboard): View {
     if (marks === undefined) lanes.set(lane, [request]);
     else marks.push(request);
   }
+  return h("div", {}, [legend(), laneList(lanes, now)]);
+}
+
+const KINDS: readonly (readonly [string, string])[] = [
+  ["flying", "in flight"],
+  ["hit4", "all cached"],
+  ["hit2", "half"],
+  ["hit0", "nothing"],
+  ["hit-none", "not known"],
+  ["failed", "failed"],
+  ["left", "its client left"],
+];
+
+/** That a client left says nothing of the engine. */
+function kindOf(result: string, share: number | undefined): string {
+  if (result === "cancelled") return "left";
+  if (result !== "ok") return "failed";
+  return `hit${share === undefined ? "-none" : Math.round(share * 4)}`;
+}
+
+/** Each mark says the same in its label. */
+function legend(): View {
+  return h(
+    "p",
+    { class: "key-line soft", "aria-hidden": "true" },
+    KINDS.map(([kind, name]) => h("span", { key: kind }, [h("i", { class: `mark ${kind}` }), name])),
+  );
+}
+
+function laneList(lanes: ReadonlyMap<string, readonly RequestRow[]>, now: number): View {
   return h(
     "ol",
     { class: "lanes" },
     [...lanes].map(([engine, marks]) =>
       h("li", { key: engine }, [
-        h("span", { class: "lane" }, engine),
+        h("span", { class: "lane", title: engine }, engine),
         h("span", { class: "count soft" }, `${marks.filter(({ outcome }) => outcome === undefined).length} in flight`),
         marks.length === 0
           ? h("span", { class: "soft" }, "nothing yet")
@@ -37,12 +67,7 @@ export function flowMap({ status, requests, now }: Dashboard): View {
 function mark(request: RequestRow, now: number): View {
   const { id, outcome } = request;
   const share = shareOf(request);
-  const kind =
-    outcome === undefined
-      ? "flying"
-      : outcome.result === "ok"
-        ? `hit${share === undefined ? "-none" : Math.round(share * 4)}`
-        : "failed";
+  const kind = outcome === undefined ? "flying" : kindOf(outcome.result, share);
   const text = sentence(request, now);
   return h("a", { key: id, class: `mark ${kind}`, href: requestHref(id), title: text, "aria-label": text });
 }

@@ -2,7 +2,7 @@ import { type Dashboard, type Source, sourcesOf, type TruthWindow } from "./data
 import { h, type View } from "./element.ts";
 import { count, duration, percent } from "./format.ts";
 import { troubleList } from "./overview-view.ts";
-import { row, section, stateTag, table } from "./parts.ts";
+import { figures, type Row, row, section, stateTag, table } from "./parts.ts";
 import { troublesOf } from "./troubles.ts";
 
 const STATE_KINDS: Readonly<Record<string, string>> = {
@@ -29,7 +29,17 @@ export function knowledgeView(data: Dashboard): View {
       "What is known of each engine's cache. Events are the engine's own word, block by block; history is what was sent to it.",
       table(
         "Sources of knowledge",
-        ["Engine", "Source", "State", "Blocks", "Events", "Gaps", "Tokenizer parity", "Generated tokens", ""],
+        [
+          "Engine",
+          "Source",
+          "State",
+          figures("Blocks"),
+          figures("Events"),
+          figures("Gaps"),
+          "Tokenizer parity",
+          "Generated tokens",
+          ...(sources.some((source) => moreOf(source) !== "") ? ["More"] : []),
+        ],
         sources.map(sourceRow),
         "No engine is followed yet.",
       ),
@@ -39,7 +49,11 @@ export function knowledgeView(data: Dashboard): View {
       "Requests whose engine said how many tokens were cached. Late: an event that came after the request was sent explains the difference.",
       table(
         "Predictions",
-        ["Engine", "Over", "Requests", "Exact", "Late", "Unexplained", "Predicted tokens", "Reported tokens"],
+        [
+          "Engine",
+          figures("Over"),
+          ...["Requests", "Exact", "Late", "Unexplained", "Predicted tokens", "Reported tokens"].map(figures),
+        ],
         sources.flatMap((source) =>
           (source.truth ?? []).filter(({ requests }) => requests > 0).map((window) => truthRow(source, window)),
         ),
@@ -49,8 +63,12 @@ export function knowledgeView(data: Dashboard): View {
   ]);
 }
 
-function sourceRow(source: Source): View {
-  const { worker, type, state, blocks, events, gaps, parity, canonicity, detail, origin } = source;
+const moreOf = ({ detail, canonicity }: Source): string =>
+  [detail, canonicity?.state === "off" ? canonicity.detail : ""].filter((part) => part !== "").join(" ");
+
+function sourceRow(source: Source): Row {
+  const { worker, type, state, blocks, events, gaps, parity, canonicity, origin } = source;
+  const more = moreOf(source);
   return row(worker, [
     worker,
     `${type}${origin === undefined ? "" : ` (by ${origin})`}`,
@@ -62,15 +80,15 @@ function sourceRow(source: Source): View {
       ? stateTag("equal", "ok")
       : parity === "unknown"
         ? stateTag("not known", "off")
-        : h("span", { class: "wrap" }, [stateTag("differs", "bad"), ` ${parity}`]),
+        : h("span", { class: "wrap" }, [stateTag("differs", "bad"), ` ${parity.replace(/^differs /, "")}`]),
     canonicity === undefined
       ? "–"
       : `${canonicity.state}${canonicity.uncountedBlocks > 0 ? `, ${count(canonicity.uncountedBlocks)} blocks do not count` : ""}`,
-    h("span", { class: "wrap" }, [detail, canonicity?.state === "off" ? ` ${canonicity.detail}` : ""]),
+    more === "" ? null : h("span", { class: "wrap" }, more),
   ]);
 }
 
-function truthRow({ worker }: Source, window: TruthWindow): View {
+function truthRow({ worker }: Source, window: TruthWindow): Row {
   const { seconds, requests, exact, inFlight, unexplained, predictedTokens, reportedTokens } = window;
   return row(`${worker} ${seconds}`, [
     worker,

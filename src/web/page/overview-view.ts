@@ -7,11 +7,18 @@ import { figure, section } from "./parts.ts";
 import type { Actions, State } from "./state.ts";
 import { type Trouble, troublesOf } from "./troubles.ts";
 
+/** More would push the engines off the screen. */
+const SHOWN = 4;
+
 /** Engines, what flows, and what is wrong. */
 export function overviewView(state: State, data: Dashboard, act: Actions): View {
   const { workers } = data.status;
+  const troubles = troublesOf(data);
   return h("div", { class: "stack" }, [
-    troubleList(troublesOf(data).slice(0, 4)),
+    troubleList(troubles.slice(0, SHOWN)),
+    troubles.length > SHOWN
+      ? h("p", {}, h("a", { href: "#/knowledge" }, `${troubles.length - SHOWN} more in Knowledge`))
+      : null,
     headline(data, state.history),
     section(
       "Where requests go",

@@ -33,9 +33,27 @@ export function stateTag(state: string, kind = STATE_WORDS[state] ?? "off"): Vie
   return h("span", { class: `tag ${kind}` }, state);
 }
 
+/** A column: a text, or figures, which stand below each other by their last digit. */
+export interface Column {
+  readonly head: ComponentChildren;
+  readonly ofFigures: true;
+}
+
+export const figures = (head: ComponentChildren): Column => ({ head, ofFigures: true });
+
+/** A row: its first cell is its head. */
+export interface Row {
+  readonly key: string;
+  readonly cells: readonly ComponentChildren[];
+  readonly kind?: string | undefined;
+}
+
 /** A table that may be wider than the screen: it scrolls, by keys too. */
-export function table(name: string, head: readonly ComponentChildren[], rows: readonly View[], empty: string): View {
+export function table(name: string, columns: readonly (string | Column)[], rows: readonly Row[], empty: string): View {
   if (rows.length === 0) return h("p", { class: "soft" }, empty);
+  const side = (column: string | Column | undefined): string | undefined =>
+    typeof column === "object" ? "num" : undefined;
+  const headOf = (column: string | Column): ComponentChildren => (typeof column === "object" ? column.head : column);
   return h("div", { class: "scroll", role: "region", "aria-label": name, tabIndex: 0 }, [
     h("table", {}, [
       h(
@@ -44,19 +62,24 @@ export function table(name: string, head: readonly ComponentChildren[], rows: re
         h(
           "tr",
           {},
-          head.map((cell) => h("th", { scope: "col" }, cell)),
+          columns.map((column) => h("th", { scope: "col", class: side(column) }, headOf(column))),
         ),
       ),
-      h("tbody", {}, rows),
+      h(
+        "tbody",
+        {},
+        rows.map(({ key, cells: [first, ...rest], kind }) =>
+          h("tr", { key, class: kind }, [
+            h("th", { scope: "row" }, first),
+            ...rest.map((cell, i) => h("td", { class: side(columns[i + 1]) }, cell)),
+          ]),
+        ),
+      ),
     ]),
   ]);
 }
 
-/** A row: its first cell is its head. */
-export function row(key: string, cells: readonly ComponentChildren[], kind?: string): View {
-  const [first, ...rest] = cells;
-  return h("tr", { key, class: kind }, [h("th", { scope: "row" }, first), ...rest.map((cell) => h("td", {}, cell))]);
-}
+export const row = (key: string, cells: readonly ComponentChildren[], kind?: string): Row => ({ key, cells, kind });
 
 export function section(title: string, about: string, body: ComponentChildren, kind = "card"): View {
   return h("section", { class: kind }, [

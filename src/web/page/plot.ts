@@ -1,6 +1,7 @@
 import { Component, h as create, createRef } from "preact";
 import type { History } from "./data.ts";
 import { h, type View } from "./element.ts";
+import { clockTime } from "./format.ts";
 
 /** A column of the history as a line. */
 export interface PlotLine {
@@ -106,13 +107,20 @@ class Plot extends Component<PlotProps> {
           },
         ],
         series: [
-          { label: "at", value: "{HH}:{mm}:{ss}" },
+          {
+            label: "At",
+            value: (_: unknown, seconds: number | null) => (seconds == null ? "now" : clockTime(seconds * 1000)),
+          },
           ...lines.map(({ name }, i) => ({
             label: name,
             stroke: colour(COLOURS[i]!),
             width: 1.75,
+            // Told apart without colours too.
+            ...(i < 2 ? {} : { dash: [2, 3] }),
             points: { show: true, size: 5, filter: lonely },
-            value: (_: unknown, value: number | null) => format(value),
+            // Nobody points at a time: the newest figure.
+            value: (plot: { readonly data: Columns }, value: number | null, n: number, at?: number | null) =>
+              format(at == null ? plot.data[n]?.findLast((each) => each !== null) : value),
           })),
         ],
       },

@@ -1,7 +1,7 @@
 import type { Prefixes } from "./data.ts";
 import { h, type View } from "./element.ts";
 import { ago, bytes, count } from "./format.ts";
-import { row, section, table } from "./parts.ts";
+import { figures, row, section, table } from "./parts.ts";
 import { requestHref } from "./state.ts";
 
 /** What the last prompts have in common, and who has it. */
@@ -12,7 +12,14 @@ export function prefixesView(found: Prefixes | undefined, now: number): View {
     `Beginnings that several of the last ${count(found.looked)} prompts share, those first that save most when they are cached. Prompts are never shown: a prefix is named by a hash, and by the newest request that begins so.`,
     table(
       "Hottest prefixes",
-      ["Prefix", "Model", "Requests", "Length", "Newest request", "On engines (tokens, slowest tier)"],
+      [
+        "Prefix",
+        "Model",
+        figures("Requests"),
+        figures("Length"),
+        "Newest request",
+        "On engines (tokens, slowest tier)",
+      ],
       found.prefixes.map((p) =>
         row(p.hash, [
           h("code", {}, p.hash),

@@ -3,7 +3,7 @@ import type { Attempt, Candidate, Chosen, Dashboard, Decision, RequestRow, Terms
 import { h, type View } from "./element.ts";
 import { shareOf } from "./flow-map.ts";
 import { bytes, clockTime, count, duration, percent } from "./format.ts";
-import { bar, row, section, stateTag, table } from "./parts.ts";
+import { bar, figures, type Row, row, section, stateTag, table } from "./parts.ts";
 import { requestHref, type State } from "./state.ts";
 
 /** The last requests, a line each. */
@@ -13,24 +13,35 @@ export function requestsView({ requests }: Dashboard): View {
     "The newest first. The router keeps figures of the last 2,000, never prompts. Open one for its decision term by term.",
     table(
       "Last requests",
-      ["Time", "Model", "Engine", "Outcome", "Prompt", "Cached", "Predicted", "TTFT", "Whole", "Why there"],
+      [
+        "Time",
+        "Outcome",
+        "Model",
+        "Engine",
+        figures("Prompt"),
+        figures("Predicted"),
+        "Cached",
+        figures("TTFT"),
+        figures("Whole"),
+        "Why there",
+      ],
       requests.map(requestRow),
       "None yet. Send one from Chat.",
     ),
   );
 }
 
-function requestRow(request: RequestRow): View {
+function requestRow(request: RequestRow): Row {
   const { id, at, model, worker, prefill, tries, outcome, promptTokens, predicted, reason, unmatched } = request;
   const prompt = outcome?.promptTokens ?? promptTokens;
   return row(id, [
     h("a", { href: requestHref(id) }, clockTime(at)),
+    outcomeTag(outcome),
     model,
     [prefill === undefined ? null : `${prefill} → `, worker ?? "–", tries > 1 ? ` (try ${tries})` : null],
-    outcomeTag(outcome),
     count(prompt),
-    outcome?.cachedTokens === undefined ? "–" : bar(shareOf(request), "hit"),
     predicted === undefined ? "–" : count(predicted),
+    outcome?.cachedTokens === undefined ? "–" : bar(shareOf(request), "hit"),
     duration(outcome?.ttftMs),
     duration(outcome?.totalMs),
     h(
@@ -144,12 +155,12 @@ function chosen({ worker, reason, candidates }: Chosen): View {
       `Candidates for ${worker}`,
       [
         "Engine",
-        "Score",
-        "TTFT",
-        ...TERMS.map(([, name, about]) => h("abbr", { title: about }, name)),
-        "Cached",
-        "To compute",
-        "In flight",
+        figures("Score"),
+        figures("TTFT"),
+        ...TERMS.map(([, name, about]) => figures(h("abbr", { title: about }, name))),
+        figures("Cached"),
+        figures("To compute"),
+        figures("In flight"),
         "Sum",
       ],
       sorted.map((c) =>
