@@ -37,7 +37,7 @@ export function adminBase(options: Values): string {
 
 /**
  * GET a text of a running router's admin port.
- * @throws CgnError DEPENDENCY_UNREACHABLE; BAD_INVOCATION with the router's words for what it refuses
+ * @throws CgnError DEPENDENCY_UNREACHABLE; BAD_INVOCATION or NOT_SUPPORTED with the router's words for what it refuses
  */
 export function askAdmin(path: string, options: Values, cli: AdminContext): Promise<string> {
   return exchange("GET", path, options, cli);
@@ -56,8 +56,15 @@ async function exchange(method: "GET" | "POST", path: string, options: Values, c
   const { status, body, tls = "" } = await fetchText(`${base}${path}`, { timeoutMs: 10_000, headers, method });
   leave();
   if (status === 200) return body;
+  const words = wordsOf(body);
   if (status >= 400 && status < 500) {
-    throw new CgnError("BAD_INVOCATION", `Cannot ask the router at ${base}: ${wordsOf(body) ?? status}`, { status });
+    throw new CgnError("BAD_INVOCATION", `Cannot ask the router at ${base}: ${words ?? status}`, { status });
+  }
+  if (status === 501 && words !== undefined) {
+    throw new CgnError("NOT_SUPPORTED", `The router at ${base} says: ${words}`, { status });
+  }
+  if (words !== undefined) {
+    throw new CgnError("DEPENDENCY_UNREACHABLE", `The router at ${base} answers ${status}: ${words}`, { base });
   }
   const is = status === 0 ? (tls === "" ? "nothing answers there" : tls) : `it answers ${status}`;
   const message = `Cannot ask the router at ${base}: ${is}. Name its admin port with --admin`;

@@ -75,6 +75,21 @@ describe("createReloader()", () => {
     expect(tuned).toEqual(["least_loaded", "ttft"]);
   });
 
+  it("lets the router cascade by the new file at once, and says that limits of prompts and traces wait", async () => {
+    const tuned: unknown[] = [];
+    const router = { retune: ({ cascades }: Partial<RouterSettings>) => void tuned.push(Object.keys(cascades ?? {})) };
+    const chain = '[router.cascade]\nenabled = true\n[models.auto]\ncascade = ["m"]\n';
+    expect(await (await make(`${chain}${GOOD}`, router)).reload()).toMatchObject({
+      applied: ["router.cascade"],
+      later: [],
+    });
+    expect(tuned).toEqual([["auto"]]);
+    const limits = `[tracing]\notlp_endpoint = "http://127.0.0.1:4318"\n${GOOD}max_prompt_tokens = 100\n`;
+    expect(await (await make(limits, router)).reload()).toMatchObject({
+      later: ["tracing", "models.max_prompt_tokens"],
+    });
+  });
+
   it("changes nothing for a bad file, and says where it is bad", async () => {
     const reloader = await make(GOOD.replace("vllm", "vlm"));
     await expect(reloader.reload()).rejects.toThrow(/at c\.toml:2:8: .*vlm/);

@@ -39,7 +39,7 @@ export interface ReloaderOptions {
 }
 
 /** Sections that are read at the start only; of the router's, what is not in TUNED. */
-const AT_START = ["cluster", "router", "kv", "security", "auth", "metrics"] as const;
+const AT_START = ["cluster", "router", "kv", "security", "auth", "metrics", "tracing"] as const;
 
 export function createReloader({ load, settings, agent, router, log, cli }: ReloaderOptions): Reloader {
   let hasReloaded = false;
@@ -79,9 +79,7 @@ export function createReloader({ load, settings, agent, router, log, cli }: Relo
       front === undefined ? [] : TUNED.filter((key) => !isDeepStrictEqual(running.router[key], next.router[key]));
     hasReloaded = true;
     running = next;
-    const sections = AT_START.filter(
-      (name) => !isDeepStrictEqual(fixed(settings, name, front), fixed(next, name, front)),
-    );
+    const sections = laterSections(settings, next, front);
     const keys = applied.map((key) => `router.${KEYS[key]}`);
     const { restarted, started, stopped } = report;
     log.info("configuration reloaded", {
@@ -137,7 +135,23 @@ function enginesOf(agent: Agent | undefined, node: string, role: Role): readonly
 const NOTHING: ReloadReport = { restarted: [], started: [], stopped: [], untouched: [], later: [] };
 
 /** As the file spells them. */
-const KEYS = { policy: "policy", scoreWeights: "score_weights", admission: "admission" } as const;
+const KEYS = {
+  policy: "policy",
+  scoreWeights: "score_weights",
+  admission: "admission",
+  cascades: "cascade",
+} as const;
+
+/** What has changed since the start and is not taken over. */
+function laterSections(settings: Settings, next: Settings, front: unknown): string[] {
+  const limits = ({ models }: Settings): object =>
+    models.flatMap(({ name, maxPromptTokens }) => (maxPromptTokens === undefined ? [] : [[name, maxPromptTokens]]));
+  const sections = AT_START.filter(
+    (name) => !isDeepStrictEqual(fixed(settings, name, front), fixed(next, name, front)),
+  );
+  const hasLimits = front !== undefined && !isDeepStrictEqual(limits(settings), limits(next));
+  return [...sections, ...(hasLimits ? ["models.max_prompt_tokens"] : [])];
+}
 
 /** What of a section counts at the start only. */
 function fixed(settings: Settings, name: (typeof AT_START)[number], front: unknown): unknown {

@@ -84,6 +84,21 @@ function expectIdle({ router }: TestRouter): void {
 }
 
 describe("a cascade, with whole answers", () => {
+  it("is another one after retune(), and none where the file has none any more", async () => {
+    const { small, large, test } = await stage({ logprobs: UNSURE });
+    const model = async () => ((await (await ask(test, chat)).json()) as Answer).model;
+    expect(await model()).toBe("large");
+    const tuned = { policy: "ttft", scoreWeights: { kv: 1, load: 0, power: 0, capacity: 0 }, admission: {} };
+    test.router.retune({ ...tuned, cascades: { auto: { ...CHAIN, thresholds: [-20] } } });
+    expect(await model()).toBe("small");
+    // Shared settings have none: they stay.
+    test.router.retune(tuned);
+    expect(await model()).toBe("small");
+    test.router.retune({ ...tuned, cascades: {} });
+    expect((await ask(test, chat)).status).toBe(404);
+    expect([small.seen.length, large.seen.length]).toEqual([3, 1]);
+  });
+
   it("serve() gives the client the small model's answer when it is sure, without log probabilities", async () => {
     const { small, large, test } = await stage({});
     const reply = await ask(test, chat);

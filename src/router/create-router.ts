@@ -106,7 +106,7 @@ export interface Router {
   drain(graceMs: number): Promise<void>;
   close(): Promise<void>;
   /**
-   * Choose and admit by other settings from the next request on; what was learnt stays.
+   * Choose, admit and cascade by other settings from the next request on; what was learnt stays.
    * @throws CgnError CONFIG_INVALID for a policy that there is not; nothing has changed then
    */
   retune(settings: TunedSettings): void;
@@ -124,7 +124,7 @@ export function createRouter(options: RouterOptions): Router {
   const { settings } = options;
   const membership = options.membership ?? createMemoryMembership();
   const shared = new SharedTuning(settings, membership, options.log);
-  const tuning = new Tuning(shared.current());
+  const tuning = new Tuning({ ...shared.current(), cascades: settings.cascades ?? {} });
   const core = createCore(options, tuning);
   core.fleet.setMarks(membership.marks());
   const leaveMembership = membership.subscribe(() => {
@@ -142,6 +142,7 @@ export function createRouter(options: RouterOptions): Router {
   const stopScrape = core.metrics.onScrape(() => ({
     workers: core.fleet.workers(),
     inFlight: (id) => core.loads.of(id).inFlight,
+    takesRequests: (worker) => core.fleet.whyNot(worker) === undefined,
     waiting: (model) => core.waits.waiting(model),
     connections: http?.connections() ?? 0,
   }));
@@ -195,7 +196,10 @@ export function createRouter(options: RouterOptions): Router {
       core.requestLog?.close();
       await core.upstreams.close();
     },
-    retune: (next) => tuning.retune(shared.rebase(next), core.admissions),
+    retune(next) {
+      const { cascades } = next;
+      tuning.retune({ ...shared.rebase(next), ...(cascades === undefined ? {} : { cascades }) }, core.admissions);
+    },
     get address() {
       return started(http).address;
     },
@@ -290,7 +294,9 @@ function createCore(options: RouterOptions, tuning: Tuning): RouterCore {
     tracer: options.tracer,
     engineKey: options.engineKey,
     maxPromptTokens: options.maxPromptTokens ?? new Map(),
-    cascades: settings.cascades ?? {},
+    get cascades() {
+      return tuning.cascades;
+    },
     federation:
       settings.federation === undefined ? undefined : new Federation(settings.federation, clock, log, options.metrics),
     fleet,

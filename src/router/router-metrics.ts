@@ -209,19 +209,20 @@ export class RouterMetrics {
     read: () => {
       workers: readonly WorkerInfo[];
       inFlight(id: WorkerId): number;
+      takesRequests(worker: WorkerInfo): boolean;
       /** Requests that wait for a model to be loaded. */
       waiting(model: string): number;
       connections: number;
     },
   ): () => void {
     return this.#metrics.onScrape(() => {
-      const { workers, inFlight, waiting, connections } = read();
+      const { workers, inFlight, takesRequests, waiting, connections } = read();
       this.#metrics.gauge("cgn_router_connections").set(connections);
       for (const worker of workers) {
         this.#metrics.gauge("cgn_router_worker_inflight", worker.id).set(inFlight(worker.id));
         for (const model of worker.models) {
           if (worker.onDemand === true) this.#metrics.gauge("cgn_router_load_waiting", model).set(waiting(model));
-          this.#metrics.gauge("cgn_router_worker_ready", worker.id, model).set(worker.state === "ready" ? 1 : 0);
+          this.#metrics.gauge("cgn_router_worker_ready", worker.id, model).set(takesRequests(worker) ? 1 : 0);
         }
       }
     });

@@ -489,7 +489,12 @@ describe("the admin port", () => {
   it("cordon takes a node out of new choices, uncordon puts it back", async () => {
     const test = await rig();
     const mark = (verb: string) => json(`${test.admin}/v1/cgn/nodes/a/${verb}`, { method: "POST" });
+    const ready = async (id: string) => {
+      const text = await (await fetch(`${test.admin}/metrics`)).text();
+      return new RegExp(`^cgn_router_worker_ready\\{worker="${id}",model="m"\\} (\\d)$`, "m").exec(text)?.[1];
+    };
     expect(await mark("cordon")).toMatchObject({ mark: "cordoned", workers: 1 });
+    expect([await ready("a"), await ready("b")]).toEqual(["0", "1"]);
     for (let i = 0; i < 3; i++) expect((await chat(test.url)).headers.get("x-cgn-node")).toBe("b");
     await mark("uncordon");
     const nodes = new Set<string | null>();

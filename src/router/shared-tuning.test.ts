@@ -117,6 +117,12 @@ describe("shared settings", () => {
     });
   });
 
+  it("tell nothing else of the router's settings", async () => {
+    const { admin } = await router(sharing());
+    const { holds } = (await (await fetch(`${admin}/v1/cgn/config`)).json()) as { holds: object };
+    expect(Object.keys(holds).sort()).toEqual(["admission", "policy", "scoreWeights"]);
+  });
+
   it("have no place without etcd: 501 says what to do", async () => {
     const { admin } = await router(createMemoryMembership());
     const answer = await fetch(`${admin}/v1/cgn/config?router.policy=random`, POST);

@@ -13,7 +13,7 @@ export class SharedTuning {
   #values: ReadonlyMap<string, string>;
 
   constructor(base: Tuned, membership: Membership, log: Log) {
-    this.#base = base;
+    this.#base = partOf(base);
     this.#membership = membership;
     this.#log = log;
     this.#values = this.#now();
@@ -30,7 +30,7 @@ export class SharedTuning {
 
   /** The file was read anew. */
   rebase(base: Tuned): Tuned {
-    this.#base = base;
+    this.#base = partOf(base);
     return this.current();
   }
 
@@ -84,3 +84,6 @@ export class SharedTuning {
     return this.#membership.shared?.values() ?? new Map();
   }
 }
+
+/** No more than may be shared: the rest of `[router]` is told to nobody. */
+const partOf = ({ policy, scoreWeights, admission }: Tuned): Tuned => ({ policy, scoreWeights, admission });

@@ -4,13 +4,21 @@ import { createPolicy } from "../routing/policies.ts";
 import type { Admissions } from "./admit.ts";
 
 /** The part of `[router]` that holds from the moment it is changed. */
-export const TUNED = ["policy", "scoreWeights", "admission"] as const satisfies readonly (keyof RouterSettings)[];
+export const TUNED = [
+  "policy",
+  "scoreWeights",
+  "admission",
+  "cascades",
+] as const satisfies readonly (keyof RouterSettings)[];
 
-export type TunedSettings = Pick<RouterSettings, (typeof TUNED)[number]>;
+/** Without `cascades` they stay: what all routers of a cluster share has none. */
+export type TunedSettings = Omit<Pick<RouterSettings, (typeof TUNED)[number]>, "cascades"> &
+  Partial<Pick<RouterSettings, "cascades">>;
 
 /** How requests are chosen for and let in, now: what a reload changes without a restart. */
 export class Tuning {
   #settings: TunedSettings;
+  #cascades: RouterSettings["cascades"];
   /** By model: policies that take turns do so for each. */
   #policies = new Map<string, Policy>();
 
@@ -18,6 +26,7 @@ export class Tuning {
   constructor(settings: TunedSettings) {
     makePolicy(settings);
     this.#settings = settings;
+    this.#cascades = settings.cascades ?? {};
   }
 
   readonly policy = (name: string): Policy => {
@@ -29,6 +38,11 @@ export class Tuning {
   /** Name of the policy that holds now. */
   get policyName(): string {
     return this.#settings.policy;
+  }
+
+  /** Names that stand for several models. A request that has begun keeps its chain. */
+  get cascades(): RouterSettings["cascades"] {
+    return this.#cascades;
   }
 
   get admission(): TunedSettings["admission"] {
@@ -47,6 +61,7 @@ export class Tuning {
   retune(settings: TunedSettings, admissions: Admissions): void {
     makePolicy(settings);
     this.#settings = settings;
+    if (settings.cascades !== undefined) this.#cascades = settings.cascades;
     this.#policies = new Map();
     admissions.limit(settings.admission);
   }
