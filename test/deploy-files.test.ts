@@ -206,11 +206,74 @@ describe("deploy/prometheus and deploy/grafana", () => {
     expect(run(promtool!, "check", "rules", rules).status).not.toBe(0);
   });
 
-  it("every query of the Grafana file is PromQL", () => {
-    const { panels } = JSON.parse(read("grafana", "cgn.json")) as {
-      readonly panels: readonly { readonly targets?: readonly { readonly expr: string }[] }[];
+  const cases = readFileSync(join(ROOT, "test", "prometheus", "cgn-rules-test.yml"), "utf8");
+
+  it.skipIf(!must && promtool === undefined)(
+    "promtool test rules: each alert fires where it must, and only there",
+    () => {
+      const dir = mkdtempSync(join(DIR, "rules-"));
+      const rules = read("prometheus", "cgn-rules.yml");
+      const test = (rulesText: string) => {
+        writeFileSync(join(dir, "cgn-rules.yml"), rulesText);
+        writeFileSync(join(dir, "cases.yml"), cases);
+        return run(promtool!, "test", "rules", join(dir, "cases.yml"));
+      };
+      const { status, said } = test(rules);
+      expect(status, said).toBe(0);
+      expect(test(rules.replace("> 0.02", "> 0.5")).said).toContain("CgnErrors");
+    },
+  );
+
+  it("each alert has a case in which it fires, and one in which it does not; each recorded series has one", () => {
+    interface Case {
+      readonly alert_rule_test?: readonly { readonly alertname: string; readonly exp_alerts: readonly unknown[] }[];
+      readonly promql_expr_test?: readonly { readonly expr: string }[];
+    }
+    const { tests } = parse(cases) as { readonly tests: readonly Case[] };
+    const tried = tests.flatMap((each) => each.alert_rule_test ?? []);
+    const queried = tests.flatMap((each) => each.promql_expr_test ?? []).map(({ expr }) => expr);
+    const { groups } = parse(read("prometheus", "cgn-rules.yml")) as {
+      readonly groups: readonly { readonly rules: readonly { readonly alert?: string; readonly record?: string }[] }[];
     };
-    const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+    for (const { alert, record } of groups.flatMap(({ rules }) => rules)) {
+      if (record !== undefined) expect(queried.join("\n")).toContain(record);
+      if (alert === undefined) continue;
+      const fired = tried.filter(({ alertname }) => alertname === alert).map(({ exp_alerts: all }) => all.length > 0);
+      expect(fired, alert).toContain(true);
+      // A certificate of another instance is left out in the case in which one fires.
+      if (alert !== "CgnCertificateEnds") expect(fired, alert).toContain(false);
+    }
+  });
+
+  const { panels } = JSON.parse(read("grafana", "cgn.json")) as {
+    readonly panels: readonly { readonly targets?: readonly { readonly expr: string }[] }[];
+  };
+  const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+
+  it.skipIf(!must && promtool === undefined)("Prometheus' own parser takes every query of the Grafana file", () => {
+    const path = join(DIR, "queries.yml");
+    const check = (all: readonly string[]) => {
+      const rules = all.map((expr, n) => ({ record: `query_${n}`, expr: filledQuery(expr) }));
+      // JSON is YAML.
+      writeFileSync(path, JSON.stringify({ groups: [{ name: "queries", rules }] }));
+      return run(promtool!, "check", "rules", path);
+    };
+    expect(check(queries).said).toContain(`SUCCESS: ${queries.length} rules found`);
+    expect(check(["rate(x)"]).said).toContain("range vector");
+  });
+
+  const python = tool("python");
+  const hasSdk = python !== undefined && run(python, "-c", "import grafana_foundation_sdk").status === 0;
+
+  it.skipIf(!must && !hasSdk)("Grafana's own schema has every member of the Grafana file", () => {
+    const check = (path: string) => run(python!, "test/helpers/grafana.py", path);
+    expect(check("deploy/grafana/cgn.json")).toMatchObject({ status: 0, said: "" });
+    const wrong = join(DIR, "wrong.json");
+    writeFileSync(wrong, read("grafana", "cgn.json").replace('"gridPos"', '"gridPlace"'));
+    expect(check(wrong).said).toContain("gridPlace");
+  });
+
+  it("every query of the Grafana file is PromQL", () => {
     expect(queries.length).toBeGreaterThan(10);
     for (const query of queries) expect(promqlError(query), query).toBeUndefined();
     expect(promqlError("sum(rate(x[5m])) by")).toBeDefined();
@@ -218,9 +281,13 @@ describe("deploy/prometheus and deploy/grafana", () => {
   });
 });
 
-/** Where a query is not PromQL by Prometheus' own grammar. Grafana puts in its variables before. */
+/** As Grafana fills in its variables. */
+const filledQuery = (query: string): string =>
+  query.replaceAll(/\$__(rate_interval|interval|range)\b/g, "5m").replaceAll(/\$\w+|\$\{\w+[^}]*\}/g, "x");
+
+/** Where a query is not PromQL by Prometheus' own grammar. */
 function promqlError(query: string): number | undefined {
-  const text = query.replaceAll(/\$__(rate_interval|interval|range)\b/g, "5m").replaceAll(/\$\w+|\$\{\w+[^}]*\}/g, "x");
+  const text = filledQuery(query);
   let at: number | undefined;
   parser.parse(text).iterate({
     enter(node) {

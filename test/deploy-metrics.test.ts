@@ -75,6 +75,15 @@ describe.each(used)("$where", ({ expr }) => {
   });
 });
 
+describe("deploy/prometheus/cgn-rules.yml", () => {
+  it("has alerts of which docs/observability.md says what to do, and no others stand there", () => {
+    const alerts = rules.groups.flatMap((g) => g.rules.flatMap(({ alert }) => alert ?? [])).sort();
+    const [, table = ""] = read("docs/observability.md").split("## Alerts");
+    const told = [...table.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell = ""]) => cell.match(/Cgn\w+/g) ?? []).sort();
+    expect(told).toEqual(alerts);
+  });
+});
+
 describe("deploy/grafana/cgn.json", () => {
   it("has panels with ids of their own that do not lie upon each other", () => {
     const ids = dashboard.panels.map(({ id }) => id);
