@@ -58,6 +58,15 @@ describe("printDecision()", () => {
     `);
   });
 
+  it("says which engine went on with a stream, and after how much of it", () => {
+    const [first] = record.attempts;
+    const cut = { ...first!, failed: "reset: the engine closed the connection" };
+    const text = printed({ ...record, attempts: [cut, { ...first!, worker: "b", node: "b", continues: 7 }] });
+    expect(text).toMatch(
+      /try 1: a .*failed: reset: the engine closed.*try 2: b .*goes on with the stream after 7 tokens/s,
+    );
+  });
+
   it("says why a try failed, and that a request still runs", () => {
     const { outcome: _outcome, ...rest } = record;
     const text = printed({ ...rest, attempts: [{ ...record.attempts[0]!, failed: "refused: nobody listens" }] });

@@ -60,7 +60,9 @@ async function runLegs(core: RouterCore, routed: Routed, run: LegRun, stream: Co
       last = await runLeg(core, routed, choice, { fresh: true, edits, stream });
     } catch (e) {
       // It is too much for a limit, or cannot be written for that worker: the stream ends as it would have.
-      record.attempts.at(-1)!.failed += `; not continued: ${e instanceof Error ? e.message : String(e)}`;
+      const attempt = record.attempts.at(-1)!;
+      const why = `not continued: ${e instanceof Error ? e.message : String(e)}`;
+      attempt.failed = attempt.failed === undefined ? why : `${attempt.failed}; ${why}`;
       break;
     }
   }

@@ -50,6 +50,10 @@ const notContinued =
     assert.equal(rig.b.requests.length, 0);
   };
 
+interface Decisions {
+  readonly decisions: readonly { readonly attempts: readonly { failed?: string; continues?: number }[] }[];
+}
+
 /** `continue_streams`: a stream whose engine dies goes on at another one. */
 export const CONTINUE_CASES: readonly FaultCase[] = [
   {
@@ -68,6 +72,11 @@ export const CONTINUE_CASES: readonly FaultCase[] = [
         continue_final_message: true,
         add_generation_prompt: false,
       });
+      // And `cgn explain` has both.
+      const told = (await (await fetch(`${rig.admin}/v1/cgn/decisions`)).json()) as Decisions;
+      const [first, second] = told.decisions[0]!.attempts;
+      assert.match(first!.failed ?? "", /^reset|closed/);
+      assert.deepEqual([first!.continues, second!.continues, second!.failed], [undefined, 2, undefined]);
     },
   },
   {
