@@ -84,6 +84,12 @@ async function main(world: World, wanted: readonly string[]): Promise<boolean> {
 }
 
 const world = new World();
+// Ended from outside, it leaves no namespace and no daemon behind.
+for (const [signal, code] of [
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const)
+  process.once(signal, () => void world.close().finally(() => process.exit(code)));
 let isGood = false;
 try {
   isGood = await main(world, process.argv.slice(2));

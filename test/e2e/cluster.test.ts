@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ask, type HostPlan, hostConfig, readyOf, startDaemon } from "../cluster/daemons.ts";
+import { ask, type HostPlan, hostConfig, type Ready, readyOf, startDaemon } from "../cluster/daemons.ts";
 import { type CgnProcess, freePorts, runCgn, scratch, until } from "../helpers/cgn-process.ts";
 import { type EtcdProcess, startEtcd, whyNoEtcd } from "../helpers/etcd.ts";
 
@@ -104,6 +104,37 @@ describe.skipIf(missing !== undefined)("daemons that find each other through etc
     await fetch(`${admin}/v1/cgn/nodes/h2/uncordon`, { method: "POST" });
     for (const plan of plans) await ready(plan, 2);
   }, 90_000);
+
+  it("follows a file that lists daemons as it is edited, and keeps the last right one while it is wrong", async () => {
+    const [h1, h2] = plans as [HostPlan, HostPlan];
+    const agentOf = ({ name, ports }: HostPlan): string =>
+      `[[members]]\nkind = "agent"\nurl = "http://127.0.0.1:${ports.agent}"\nnode = "${name}"\n`;
+    const list = place.file("members.toml", agentOf(h1));
+    const [http = 0, admin = 0] = await freePorts(2);
+    const plan = { ...h1, name: "by-file", ports: { ...h1.ports, http, admin }, dir: join(place.dir, "by-file") };
+    const byFile = hostConfig(plan).replace(
+      /etcd_endpoints = .*/,
+      `state_backend = "static"\nstatic_file = ${JSON.stringify(list)}`,
+    );
+    files.set(plan, place.file("by-file.toml", byFile));
+    start(plan, "router");
+    await ready(plan, 1);
+    expect((await readyOf(plan))?.workers).toBe(1);
+    place.file("members.toml", agentOf(h1) + agentOf(h2));
+    await ready(plan, 2);
+    place.file("members.toml", "[[members]]\nkind = 7\n");
+    const seen = async (is: (seen: Ready) => boolean): Promise<true | undefined> => {
+      const now = await readyOf(plan);
+      return now !== undefined && is(now) ? true : undefined;
+    };
+    const isSaid = ({ cluster }: Ready): boolean => /members\.toml:2/.test(cluster.reason ?? "");
+    await until("the wrong line is named", 30_000, () => seen(isSaid), words);
+    expect(await readyOf(plan)).toMatchObject({ ready: 2, cluster: { ok: false } });
+    place.file("members.toml", `${agentOf(h1) + agentOf(h2)}[marks]\nh2 = "draining"\n`);
+    await until("the mark", 30_000, () => seen(({ ready: count, cluster }) => count === 1 && cluster.ok), words);
+    expect((await readyOf(plan))?.notReady).toEqual({ "h2/sim": "draining by an operator" });
+    await end(plan, "router", "SIGTERM");
+  }, 150_000);
 
   it("takes off an agent that was killed, and one that stopped in order", async () => {
     const [h1, h2] = plans as [HostPlan, HostPlan];
