@@ -4,6 +4,7 @@ import type { Scope } from "../access/subject.ts";
 import { CgnError } from "../core/errors.ts";
 import type { Membership, NodeMark } from "../core/membership.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
+import { RELOAD_PATH, ROLE_PATH } from "../core/reload-report.ts";
 import { isLoopbackHost } from "../engines/address.ts";
 import { hasCertificate, requireCertificate } from "../http/client-certificates.ts";
 import { sendJson } from "../http/error-body.ts";
@@ -83,6 +84,10 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
     if (more !== undefined) {
       requireOperator(req, path, `POST ${path}`);
       return sendJson(res, 200, await more(query));
+    }
+    if (path === RELOAD_PATH || path === ROLE_PATH) {
+      const message = `Cannot ${req.method} ${path}: this process keeps no engines and follows no file. Ask its agent's admin port`;
+      throw new CgnError("ROUTE_NOT_FOUND", message, { path });
     }
     if (path === CONFIG_PATH) {
       if (req.method !== "GET" && req.method !== "HEAD") requireOperator(req, path, `POST ${path}`);

@@ -11,6 +11,8 @@ export interface AdminOperation {
   readonly parameters?: Readonly<Record<string, string>>;
   /** What a status besides 200 means. */
   readonly others?: Readonly<Record<number, string>>;
+  /** Its other statuses have the form of 200, not that of errors. */
+  readonly tellsState?: true;
 }
 
 const get = (path: string, id: string, summary: string, more: Partial<AdminOperation> = {}): AdminOperation => ({
@@ -27,8 +29,19 @@ const post = (path: string, id: string, summary: string, more: Partial<AdminOper
   method: "post",
 });
 
-const MODEL = { name: "A model, or an engine's id" };
-const NODE = { id: "A node, or an engine's id" };
+const NO_PATH = "The path cannot be read";
+const MODEL = {
+  parameters: { name: "A model, or an engine's id" },
+  others: { 400: NO_PATH, 404: "No such model is loaded on demand", 503: "Its agent cannot be reached" },
+};
+const NODE = {
+  parameters: { id: "A node, or an engine's id" },
+  others: { 400: NO_PATH, 404: "There is no such node", 503: "The cluster's state cannot be written" },
+};
+const ENGINES = {
+  400: "The file, or the role, is wrong; nothing has changed",
+  404: "This process keeps no engines",
+};
 
 /** Every operation of the admin port. A test compares them with the paths that admin.ts answers, both ways. */
 export const ADMIN_OPERATIONS: readonly AdminOperation[] = [
@@ -38,6 +51,7 @@ export const ADMIN_OPERATIONS: readonly AdminOperation[] = [
   get("/readyz", "readyz", "Some engine takes requests; why the others do not", {
     scope: "open",
     others: { 503: "No engine takes requests, or the router drains" },
+    tellsState: true,
   }),
   get("/metrics", "metrics", "Metrics in Prometheus' text form", { scope: "open", answer: "text" }),
   get("/v1/cgn/status", "status", "Models, engines, load, predictions, alarms, the cluster"),
@@ -52,7 +66,7 @@ export const ADMIN_OPERATIONS: readonly AdminOperation[] = [
   }),
   get("/v1/cgn/decisions/{id}", "decision", "One decision: candidates, costs term by term, what came of it", {
     parameters: { id: "The answer's x-request-id" },
-    others: { 404: "It is not among the last 2000" },
+    others: { 400: NO_PATH, 404: "It is not among the last 2000" },
   }),
   get("/v1/cgn/logs", "logs", "The last lines that an engine of this process wrote", {
     scope: "admin",
@@ -60,20 +74,32 @@ export const ADMIN_OPERATIONS: readonly AdminOperation[] = [
       engine: { about: "An engine's id", type: "string" },
       lines: { about: "How many, 500 at most; default 20", type: "integer" },
     },
+    others: { 404: "It is not an engine of this process" },
   }),
-  post("/v1/cgn/chat", "chat", "A chat completion for the dashboard: as POST /v1/chat/completions of the front port"),
-  post("/v1/cgn/models/{name}/load", "load", "Load a model that is loaded on demand", { parameters: MODEL }),
-  post("/v1/cgn/models/{name}/unload", "unload", "Unload it", { parameters: MODEL }),
-  post("/v1/cgn/nodes/{id}/drain", "drain", "Send it no more requests; those that run end", { parameters: NODE }),
-  post("/v1/cgn/nodes/{id}/cordon", "cordon", "Send it no new conversations", { parameters: NODE }),
-  post("/v1/cgn/nodes/{id}/uncordon", "uncordon", "Take its mark away", { parameters: NODE }),
+  post("/v1/cgn/chat", "chat", "A chat completion for the dashboard: as POST /v1/chat/completions of the front port", {
+    others: Object.fromEntries(
+      [400, 404, 413, 429, 500, 501, 502, 503, 504].map((status) => [status, "As the front port answers"]),
+    ),
+  }),
+  post("/v1/cgn/models/{name}/load", "load", "Load a model that is loaded on demand", MODEL),
+  post("/v1/cgn/models/{name}/unload", "unload", "Unload it", MODEL),
+  post("/v1/cgn/nodes/{id}/drain", "drain", "Send it no more requests; those that run end", NODE),
+  post("/v1/cgn/nodes/{id}/cordon", "cordon", "Send it no new conversations", NODE),
+  post("/v1/cgn/nodes/{id}/uncordon", "uncordon", "Take its mark away", NODE),
   get("/v1/cgn/config", "config", "Settings that all routers of the cluster share"),
-  post("/v1/cgn/config", "shareConfig", "Share settings with all routers: `?KEY=VALUE`, and `?KEY=` to take one off"),
-  post("/v1/cgn/reload", "reload", "Take over the changed configuration (where this process keeps engines)"),
+  post("/v1/cgn/config", "shareConfig", "Share settings with all routers: `?KEY=VALUE`, and `?KEY=` to take one off", {
+    others: {
+      400: "A key or a value is wrong; nothing has changed",
+      501: "The cluster's state has no place for it",
+      503: "The cluster's state cannot be written",
+    },
+  }),
+  post("/v1/cgn/reload", "reload", "Take over the changed configuration", { others: ENGINES }),
   post("/v1/cgn/role", "role", "Change a node's role (where this process keeps engines)", {
     query: {
       node: { about: "The node", type: "string" },
       role: { about: "both, prefill or decode", type: "string" },
     },
+    others: ENGINES,
   }),
 ];

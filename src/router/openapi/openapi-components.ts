@@ -94,7 +94,7 @@ export const COMPONENTS = {
           {
             message: text("What is wrong, and what would be right"),
             type: { type: "string" },
-            code: text("Of docs/errors.md, or the engine's own"),
+            code: { type: ["string", "integer", "null"], description: "Of docs/errors.md, or the engine's own" },
             param: { type: ["string", "null"] },
           },
           ["message"],

@@ -57,6 +57,7 @@ function frontOperation(o: FrontOperation): Json {
         },
       },
       ...Object.fromEntries((o.method === "get" ? GET_ERRORS : ERRORS).map((status) => [status, error])),
+      ...(o.id === "health" ? { 503: { description: "No model is served", content: json(answerOf(o)) } } : {}),
     },
   };
 }
@@ -106,7 +107,7 @@ function adminOperation(o: AdminOperation): Json {
   const refused = o.scope === "open" ? {} : { 401: "No key, or a wrong one", 403: "The key has not this scope" };
   const others = Object.entries({ ...refused, ...o.others }).map(([status, description]) => [
     status,
-    { description, content: json(ref("Error")) },
+    { description, content: json(o.tellsState === true ? schema : ref("Error")) },
   ]);
   return {
     tags: ["admin"],
