@@ -1,5 +1,6 @@
 // npm run test:binary: the single program of this host (built first), in an empty folder, with an empty cache and no Node on PATH: its version, the
-// table, the demo with simulated engines, and `cgn up` with one of them until it has answered a chat. Prints JSON.
+// table, the demo with simulated engines, and `cgn up` with one of them, where the system can with two threads for clients, until it has answered
+// a chat. Prints JSON.
 import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -9,6 +10,8 @@ import { ROOT } from "./node.mjs";
 
 const PATIENCE_MS = 120_000;
 const TARGET = `${process.platform}-${process.arch}`;
+/** Threads that share a port (docs/architecture.md). */
+const THREADS = process.platform === "linux" ? 2 : 0;
 const PROGRAM = join(ROOT, "dist-binary", `cgn-${TARGET}`);
 
 const built = spawnSync(process.execPath, [join(ROOT, "scripts", "build-binary.mjs")], { stdio: ["ignore", 2, 2] });
@@ -46,6 +49,7 @@ async function up() {
     `[router]
 listen_http = "127.0.0.1:${port}"
 listen_admin = "127.0.0.1:${admin}"
+worker_threads = ${THREADS}
 [kv]
 listen = "127.0.0.1:0"
 [models.sim]
@@ -65,6 +69,9 @@ binary = "${launcher}"
     const answer = await firstAnswer(`http://127.0.0.1:${port}/v1/chat/completions`);
     const page = await fetch(`http://127.0.0.1:${admin}/`).then((res) => res.text());
     if (!page.includes("<title>")) throw new Error("the dashboard is not served");
+    const metrics = await fetch(`http://127.0.0.1:${admin}/metrics`).then((res) => res.text());
+    if (THREADS > 0 && !new RegExp(`^cgn_router_threads ${THREADS}$`, "m").test(metrics))
+      throw new Error("it has not the threads that its file says");
     child.kill("SIGTERM");
     const code = await Promise.race([
       ended,
