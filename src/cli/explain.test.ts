@@ -67,6 +67,11 @@ describe("printDecision()", () => {
     );
   });
 
+  it("says that the engine reported no cached tokens", () => {
+    const outcome = { result: "upstream_error", status: 500, totalMs: 3 } as const;
+    expect(printed({ ...record, outcome })).toContain("cached tokens: predicted 40, the engine reported none");
+  });
+
   it("says why a try failed, and that a request still runs", () => {
     const { outcome: _outcome, ...rest } = record;
     const text = printed({ ...rest, attempts: [{ ...record.attempts[0]!, failed: "refused: nobody listens" }] });

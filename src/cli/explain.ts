@@ -115,10 +115,10 @@ function printOutcome({ outcome, attempts }: DecisionRecord, cli: Pick<CliContex
   );
   const last = attempts.at(-1);
   const predicted = last === undefined ? undefined : predictionOf(last);
-  const reported = outcome.cachedTokens ?? "not reported";
-  cli.out(
-    `cached tokens: predicted ${predicted?.cachedTokens ?? "-"}, engine ${reported} of ${outcome.promptTokens ?? "?"}`,
-  );
+  const { cachedTokens, promptTokens } = outcome;
+  const of = promptTokens === undefined ? "" : ` of ${promptTokens}`;
+  const reported = cachedTokens === undefined ? `the engine reported none${of}` : `engine ${cachedTokens}${of}`;
+  cli.out(`cached tokens: predicted ${predicted?.cachedTokens ?? "-"}, ${reported}`);
   const verdict = outcome.prediction;
   if (verdict !== undefined && verdict.result !== "exact")
     cli.out(`  ${PREDICTIONS[verdict.result]}: ${verdict.reason}`);

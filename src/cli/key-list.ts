@@ -35,9 +35,7 @@ export const keyListCommand: Command = {
         k.name,
         k.scopes.join(","),
         k.models?.join(",") ?? "all",
-        Object.entries(k.limits)
-          .map(([name, value]) => `${name}=${value}`)
-          .join(" ") || "-",
+        [...asWritten(k.limits), ...(k.priority === undefined ? [] : [`priority=${k.priority}`])].join(" ") || "-",
         k.expires ?? "-",
       ]);
       cli.out(textTable([["ID", "NAME", "SCOPES", "MODELS", "LIMITS", "EXPIRES"], ...rows]));
@@ -45,6 +43,13 @@ export const keyListCommand: Command = {
     return 0;
   },
 };
+
+/** As the keys file spells them. */
+function asWritten(limits: KeyEntry["limits"]): string[] {
+  return Object.entries(limits).map(
+    ([name, value]) => `${name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)}=${value}`,
+  );
+}
 
 function plain({ hash, name, scopes, models, priority, limits, expiresAtMs }: KeyEntry) {
   return {

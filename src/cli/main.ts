@@ -6,6 +6,7 @@ import type { CliContext } from "./command.ts";
 import { COMMAND_GROUPS, COMMANDS } from "./commands.ts";
 import { packageVersion } from "./package-version.ts";
 import { runProgram } from "./program.ts";
+import { brokenOff } from "./stop-code.ts";
 import { systemClock } from "./system-clock.ts";
 
 /** What a person sees of an error: the message, then each problem in a line. A stack only for our own bugs. */
@@ -62,6 +63,16 @@ function watchOutput(): void {
   }
 }
 
+/** Did something fail only because a stop was asked for? What waits for the signal rejects with its reason, or names it as the cause. */
+export function isStop(thrown: unknown, signal: AbortSignal): boolean {
+  if (!signal.aborted) return false;
+  for (let e = thrown, depth = 0; e !== undefined && depth < 5; e = (e as Error).cause, depth++) {
+    if (e === signal.reason || (e instanceof Error && e.name === "AbortError")) return true;
+    if (!(e instanceof Error)) return false;
+  }
+  return false;
+}
+
 export async function main(argv: readonly string[]): Promise<void> {
   watchOutput();
   const hangups = new Set<() => void>();
@@ -82,9 +93,14 @@ export async function main(argv: readonly string[]): Promise<void> {
   try {
     process.exitCode = await runProgram(COMMANDS, argv, cli, { version: packageVersion(), groups: COMMAND_GROUPS });
   } catch (e) {
-    const { lines, exit } = describeError(e);
-    for (const line of lines) cli.err(line);
-    process.exitCode = exit;
+    if (isStop(e, stop.signal)) {
+      cli.err("cgn: stopped");
+      process.exitCode = brokenOff(stop.signal);
+    } else {
+      const { lines, exit } = describeError(e);
+      for (const line of lines) cli.err(line);
+      process.exitCode = exit;
+    }
   }
   // Sockets of a command that failed half-way must not keep the process; output is flushed first.
   process.stdout.write("", (error) => {

@@ -127,4 +127,19 @@ describe("routerText()", () => {
     const json = routerJson(look.status, figuresBetween(undefined, look)) as { cluster: object };
     expect(json.cluster).toMatchObject({ ok: false, reason: "it does not answer" });
   });
+
+  it("tells alarms of an engine's cache and the whole reason of one that is down, wherever its source is", () => {
+    const alarm = { code: "TOKENIZER_MISMATCH", message: "prompts do not match. Name the right tokenizer", forMs: 9 };
+    const source = { worker: "w1", alarms: [alarm] };
+    const reason = `given up: it refuses its arguments (${"x".repeat(80)})`;
+    const down = { ...STATUS.workers[0]!, id: "w9", state: "down", takesRequests: false, reason };
+    for (const sources of [[source], { mirrors: [], sources: [source] }]) {
+      const status = { ...STATUS, workers: [...STATUS.workers, down], sources };
+      const look = lookOf(0, JSON.stringify(status), metrics(1, 0, 1, 0));
+      const text = routerText(look.status, figuresBetween(undefined, look));
+      expect(text).toContain("! w1: TOKENIZER_MISMATCH: prompts do not match. Name the right tokenizer");
+      expect(text).toContain(`! w9 is down: ${reason}`);
+      expect(text).toMatch(/^w9 .* down\* .*…\n\* takes no requests$/m);
+    }
+  });
 });

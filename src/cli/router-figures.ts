@@ -1,4 +1,8 @@
+import type { KvSourceStatus } from "../core/kv-status.ts";
 import { parseExposition, type Sample } from "../telemetry/exposition.ts";
+
+/** What `/v1/cgn/status` has of an engine's source of knowledge that is of interest here. */
+export type SourceAlarms = Pick<KvSourceStatus, "worker" | "alarms">;
 
 /** One look at a router: its status and its metrics. */
 export interface RouterLook {
@@ -31,10 +35,13 @@ export interface RouterStatus {
   };
   /** Routers of other clusters. */
   readonly federation?: readonly { readonly name: string; readonly up: boolean; readonly reason: string }[];
-  /** Copies of kvcacheds elsewhere; absent where one is embedded. */
-  readonly sources?: {
-    readonly mirrors?: readonly { readonly kvcached: string; readonly state: string; readonly reason?: string }[];
-  };
+  /** How each engine's cache is known: of the kvcached that is embedded, or of those elsewhere, with the copies of them. */
+  readonly sources?:
+    | readonly SourceAlarms[]
+    | {
+        readonly mirrors?: readonly { readonly kvcached: string; readonly state: string; readonly reason?: string }[];
+        readonly sources?: readonly SourceAlarms[];
+      };
   readonly models: readonly {
     readonly model: string;
     readonly workers: number;

@@ -1,5 +1,5 @@
 import { textTable } from "./kv-address.ts";
-import type { RouterFigures, RouterStatus, TrafficFigures } from "./router-figures.ts";
+import type { RouterFigures, RouterStatus, SourceAlarms, TrafficFigures } from "./router-figures.ts";
 
 const plain = (text: string): string => text.replaceAll(/\p{Cc}+/gu, " ");
 const percent = (share: number | undefined): string => (share === undefined ? "-" : `${Math.round(share * 100)} %`);
@@ -72,18 +72,22 @@ function workerTable(status: RouterStatus, figures: RouterFigures): string {
       String(w.load.queuedTokens),
       f?.requestsPerS === undefined ? String(f?.requests ?? 0) : `${perS(f.requestsPerS)}/s`,
       requests === 0 ? "-" : `${reportedTokens}/${predictedTokens}`,
-      w.takesRequests ? "" : plain(w.whyNot ?? w.reason).slice(0, 60),
+      w.takesRequests ? "" : short(plain(w.whyNot ?? w.reason)),
     ];
   });
   const head = ["ENGINE", "KIND", ...roleOf("ROLE"), "STATE", "RUNNING", "TO PREFILL", "REQUESTS", "CACHED/PRED.", ""];
-  return textTable([head, ...rows]);
+  const starred = status.workers.some(({ takesRequests }) => !takesRequests);
+  return textTable([head, ...rows]) + (starred ? "\n* takes no requests" : "");
 }
+
+/** A reason beside an engine. Of one that is down the whole of it stands below. */
+const short = (text: string): string => (text.length <= 60 ? text : `${text.slice(0, 59)}…`);
 
 /** Who is there besides; undefined: this router is alone. */
 function clusterLine({ cluster, sources }: RouterStatus): string | undefined {
   if (cluster === undefined || (cluster.source === "memory" && cluster.members.length < 2)) return undefined;
   const count = (kind: string): number => cluster.members.filter((member) => member.kind === kind).length;
-  const copies = sources?.mirrors ?? [];
+  const copies = mirrorsOf(sources);
   const live = copies.filter(({ state }) => state === "live").length;
   return [
     `cluster by ${plain(cluster.source)}`,
@@ -93,6 +97,16 @@ function clusterLine({ cluster, sources }: RouterStatus): string | undefined {
   ].join("  ");
 }
 
+const isList = (sources: RouterStatus["sources"]): sources is readonly SourceAlarms[] => Array.isArray(sources);
+
+const mirrorsOf = (sources: RouterStatus["sources"]) => (isList(sources) ? [] : (sources?.mirrors ?? []));
+
+/** What is wrong with the knowledge of an engine's cache, see docs/alarms.md. */
+function alarmsOf(sources: RouterStatus["sources"]): string[] {
+  const all = isList(sources) ? sources : (sources?.sources ?? []);
+  return all.flatMap(({ worker, alarms = [] }) => alarms.map(({ code, message }) => `${worker}: ${code}: ${message}`));
+}
+
 /** Whatever is worse than it could be, with what to do. */
 function troublesOf({ models, workers, access, tracing, cluster, sources, federation }: RouterStatus): string[] {
   const limits = access?.rateLimit;
@@ -100,11 +114,13 @@ function troublesOf({ models, workers, access, tracing, cluster, sources, federa
     ...(cluster?.ok === false
       ? [`${cluster.source} is lost (${cluster.reason ?? ""}): who is known stays known, nobody new is found`]
       : []),
-    ...(sources?.mirrors ?? []).flatMap(({ kvcached, state, reason }) =>
+    ...mirrorsOf(sources).flatMap(({ kvcached, state, reason }) =>
       state === "lost" ? [`kvcached ${kvcached} is lost (${reason ?? ""}): what it told last counts`] : [],
     ),
     ...models.flatMap((m) => (m.problem === undefined ? [] : [`${m.model}: ${m.problem}`])),
     ...models.flatMap((m) => (m.ready === 0 && m.workers > 0 ? [`${m.model}: no engine is ready`] : [])),
+    ...workers.flatMap((w) => (w.state === "down" ? [`${w.id} is down: ${w.whyNot ?? w.reason}`] : [])),
+    ...alarmsOf(sources),
     ...workers.flatMap(({ id, role, unpaired }) => (unpaired === undefined ? [] : [`${id} (${role}): ${unpaired}`])),
     ...(limits?.state === "lost" ? [`rate limits: ${limits.store} is lost (${limits.onLoss})`] : []),
     ...(access?.keysFile?.problem === undefined ? [] : [`keys file: ${access.keysFile.problem}`]),

@@ -9,7 +9,7 @@ describe("real clients before a router", () => {
   let fleet: ClientFleet;
   beforeAll(async () => {
     fleet = await startFleet(undefined);
-  }, 90_000);
+  }, 200_000);
   afterAll(async () => void (await fleet?.close()));
 
   const curl = spawnSync("curl", ["--version"]).status === 0 ? ["curl"] : [];

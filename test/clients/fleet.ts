@@ -28,37 +28,43 @@ export interface ClientFleet {
   close(): Promise<void>;
 }
 
+/** Engines of a real model load it first; on a busy machine that takes a while. */
+const START_MS = 180_000;
+/** So much of an engine's last words is shown. */
+const WORDS = 1_000;
+
 /** Start the engines, and one router before all of them. */
 export async function startFleet(real: RealEngine | undefined): Promise<ClientFleet> {
   const place = scratch();
   const [http = 0, admin = 0, vllm = 0, sglang = 0, llama = 0, embed = 0] = await freePorts(6);
-  const children: ChildProcess[] = [];
+  const started: Started[] = [];
   const engine = await startScripted();
   let router: CgnProcess | undefined;
   const close = async (): Promise<void> => {
-    for (const child of [...children, ...(router === undefined ? [] : [router.child])]) child.kill("SIGKILL");
+    for (const child of [...started.map((each) => each.child), ...(router === undefined ? [] : [router.child])])
+      child.kill("SIGKILL");
     await router?.exit;
     await engine.close();
     place.dispose();
   };
   const sim = (kind: "vllm" | "sglang", port: number): string => {
-    children.push(start(process.execPath, join(LAUNCHERS, `sim-${kind}.mjs`), simArgs(kind, port)));
+    started.push(start(`sim-${kind}`, process.execPath, join(LAUNCHERS, `sim-${kind}.mjs`), simArgs(kind, port)));
     return `http://127.0.0.1:${port},kind=${kind},model=${kind},tokenizer=bytes`;
   };
   const engines = [
     sim("vllm", vllm),
     sim("sglang", sglang),
     `${engine.url},kind=openai_compat,model=scripted`,
-    ...(real === undefined ? [] : realEngines(real, llama, embed, children)),
+    ...(real === undefined ? [] : realEngines(real, llama, embed, started)),
   ];
   const args = ["router", "--listen", `127.0.0.1:${http}`, "--admin", `127.0.0.1:${admin}`];
   router = startCgn([...args, ...engines.flatMap((e) => ["--engine", e])], { XDG_STATE_HOME: place.dir }, place.dir);
   try {
     await until(
       "engines ready",
-      60_000,
+      START_MS,
       async () => ((await readyWorkers(`http://127.0.0.1:${admin}`)) >= engines.length ? true : undefined),
-      router.output,
+      () => [router!.output(), ...started.map(({ name, said }) => `${name}: ${said.slice(-WORDS)}`)].join("\n"),
     );
   } catch (e) {
     await close();
@@ -77,8 +83,22 @@ export async function startFleet(real: RealEngine | undefined): Promise<ClientFl
   };
 }
 
-function start(command: string, script: string, args: readonly string[]): ChildProcess {
-  return spawn(command, [script, ...args], { stdio: "ignore", env: { ...process.env, NO_COLOR: "1" } });
+/** An engine's process, and what it said so far. */
+interface Started {
+  readonly name: string;
+  readonly child: ChildProcess;
+  said: string;
+}
+
+function start(name: string, command: string, script: string, args: readonly string[]): Started {
+  const env = { ...process.env, NO_COLOR: "1" };
+  const child = spawn(command, [script, ...args], { stdio: ["ignore", "pipe", "pipe"], env });
+  const one: Started = { name, child, said: "" };
+  const hear = (chunk: Buffer): void => void (one.said = (one.said + chunk.toString()).slice(-2 * WORDS));
+  child.stdout.on("data", hear);
+  child.stderr.on("data", hear);
+  child.once("exit", (code, signal) => hear(Buffer.from(`\n(ended: ${code ?? signal})`)));
+  return one;
 }
 
 function simArgs(kind: "vllm" | "sglang", port: number): string[] {
@@ -88,13 +108,12 @@ function simArgs(kind: "vllm" | "sglang", port: number): string[] {
 }
 
 /** One llama-server under two names: once as itself, once as an engine that has chat completions only; and one that embeds. */
-function realEngines(real: RealEngine, port: number, embedPort: number, children: ChildProcess[]): string[] {
+function realEngines(real: RealEngine, port: number, embedPort: number, started: Started[]): string[] {
   const script = join(LAUNCHERS, "xllamacpp_server.py");
   const args = (at: number) => ["--model", real.gguf, "--port", String(at), "-t", "1", "-c", "8192", "-np", "4"];
-  children.push(start(real.python, script, [...args(port), "--alias", "llama"]));
-  children.push(
-    start(real.python, script, [...args(embedPort), "--alias", "embed", "--embeddings", "--pooling", "mean"]),
-  );
+  started.push(start("llama-server", real.python, script, [...args(port), "--alias", "llama"]));
+  const embeds = ["--alias", "embed", "--embeddings", "--pooling", "mean"];
+  started.push(start("llama-server (embed)", real.python, script, [...args(embedPort), ...embeds]));
   return [
     `http://127.0.0.1:${port},kind=llama_cpp,model=llama,tokenizer=${real.gguf}`,
     `http://localhost:${port},kind=mlx,model=chat-only,tokenizer=${real.gguf}`,

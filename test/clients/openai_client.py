@@ -49,9 +49,8 @@ def completions(model):
 
 def structured(model):
     schema = {"name": "place", "schema": CITY, "strict": True}
-    answer = chats.create(
-        model=model, messages=QUESTION, max_tokens=60, response_format={"type": "json_schema", "json_schema": schema}
-    )
+    kept = {"type": "json_schema", "json_schema": schema}
+    answer = chats.create(model=model, messages=QUESTION, max_tokens=60, temperature=0, response_format=kept)
     check("city" in json.loads(answer.choices[0].message.content), "it keeps to the schema", answer)
 
 

@@ -9,7 +9,13 @@ TARGETS = GIVEN["targets"]
 SCRIPTED = GIVEN["scripted"]
 EMBEDDER = GIVEN.get("embedder")
 QUESTION = [{"role": "user", "content": "Name a colour in one word."}]
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+# A few words to choose from: a small model that may write any text does not come to the end of it within the limit.
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
 
 
 def told(script):
