@@ -64,6 +64,8 @@ export interface RouterStatus {
     readonly whyNot?: string;
     /** Why a prefill or decode engine has nobody to work with. */
     readonly unpaired?: string;
+    /** In what it differs from one that it works with, where that may go wrong. */
+    readonly pairCaution?: string;
     readonly load: { readonly inFlight: number; readonly queuedTokens: number; readonly streams: number };
     readonly cache: { readonly requests: number; readonly predictedTokens: number; readonly reportedTokens: number };
   }[];

@@ -121,7 +121,9 @@ function troublesOf({ models, workers, access, tracing, cluster, sources, federa
     ...models.flatMap((m) => (m.ready === 0 && m.workers > 0 ? [`${m.model}: no engine is ready`] : [])),
     ...workers.flatMap((w) => (w.state === "down" ? [`${w.id} is down: ${w.whyNot ?? w.reason}`] : [])),
     ...alarmsOf(sources),
-    ...workers.flatMap(({ id, role, unpaired }) => (unpaired === undefined ? [] : [`${id} (${role}): ${unpaired}`])),
+    ...workers.flatMap(({ id, role, unpaired, pairCaution }) =>
+      [unpaired, pairCaution].flatMap((said) => (said === undefined ? [] : [`${id} (${role}): ${said}`])),
+    ),
     ...(limits?.state === "lost" ? [`rate limits: ${limits.store} is lost (${limits.onLoss})`] : []),
     ...(access?.keysFile?.problem === undefined ? [] : [`keys file: ${access.keysFile.problem}`]),
     ...(access?.oidc?.problem === undefined ? [] : [`${access.oidc.issuer}: ${access.oidc.problem}`]),

@@ -25,6 +25,7 @@ export class Fleet {
   readonly #onLost: (worker: WorkerInfo, reason: string) => void;
   readonly #splits: boolean;
   readonly #unpaired = new Map<WorkerId, string>();
+  readonly #cautions = new Map<WorkerId, string>();
   readonly #heldBack: (worker: WorkerId) => string | undefined;
   readonly #onChange: () => void;
   #marks: ReadonlyMap<string, NodeMark> = new Map();
@@ -90,6 +91,11 @@ export class Fleet {
   /** Why a prefill or decode worker has nobody to hand over to, or take over from. */
   whyUnpaired(worker: WorkerId): string | undefined {
     return this.#unpaired.get(worker);
+  }
+
+  /** In what a decode worker differs from one that it works with, where that may go wrong. */
+  cautionOf(worker: WorkerId): string | undefined {
+    return this.#cautions.get(worker);
   }
 
   /** Workers that take over from a prefill worker, or hand over to a decode worker, now. */
@@ -210,12 +216,15 @@ export class Fleet {
   /** Find out who has nobody to work with, before it is asked who takes requests. */
   #pair(groups: ReadonlyMap<string, readonly WorkerInfo[]>): void {
     this.#unpaired.clear();
+    this.#cautions.clear();
     if (!this.#splits || this.#workers.every(({ role }) => role === "both")) return;
     const paired = new Set<WorkerId>();
     for (const workers of groups.values()) {
       const ready = workers.filter((w) => w.role !== "both" && w.state === "ready" && this.#markOf(w) === undefined);
-      const { unpaired } = partsOf(ready);
+      const { unpaired, cautions } = partsOf(ready);
       for (const worker of ready) {
+        const caution = cautions.get(worker.id);
+        if (caution !== undefined) this.#cautions.set(worker.id, caution);
         const why = unpaired.get(worker.id);
         if (why === undefined) paired.add(worker.id);
         else this.#unpaired.set(worker.id, why);

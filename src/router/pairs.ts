@@ -1,4 +1,5 @@
 import { pairFindings } from "../config/checks/pairs.ts";
+import type { Finding } from "../core/findings.ts";
 import type { WorkerInfo } from "../core/worker.ts";
 
 /** A prefill worker and the decode workers that can take over from it. */
@@ -18,6 +19,8 @@ export interface Parts {
   readonly prefillWhole: readonly WorkerInfo[];
   /** Why a prefill or decode worker has nobody to work with, by id. */
   readonly unpaired: ReadonlyMap<string, string>;
+  /** What may still go wrong between a decode worker and one that it works with, by the decode worker's id. */
+  readonly cautions: ReadonlyMap<string, string>;
 }
 
 /**
@@ -33,7 +36,17 @@ export function mismatch(prefill: WorkerInfo, decode: WorkerInfo): string | unde
   if (p.protocol === "push" && (p.engineId === undefined || p.host === undefined || p.port === undefined)) {
     return `${prefill.id} pushes, and says neither engine_id nor side channel: write engine_id in its --kv-transfer-config`;
   }
-  if (p.peering === undefined || d.peering === undefined) return undefined;
+  return findingsOf(prefill, decode).find(({ severity }) => severity === "error")?.what;
+}
+
+/** In what these two differ although they can hand over KV to each other; undefined: in nothing that matters. */
+function caution(prefill: WorkerInfo, decode: WorkerInfo): string | undefined {
+  const said = findingsOf(prefill, decode).flatMap(({ severity, what }) => (severity === "warning" ? [what] : []));
+  return said.length === 0 ? undefined : said.join("; ");
+}
+
+function findingsOf(prefill: WorkerInfo, decode: WorkerInfo): Finding[] {
+  if (prefill.handOver?.peering === undefined || decode.handOver?.peering === undefined) return [];
   const engine = (worker: WorkerInfo, role: "prefill" | "decode", file: number) => ({
     name: worker.id,
     role,
@@ -43,7 +56,7 @@ export function mismatch(prefill: WorkerInfo, decode: WorkerInfo): string | unde
     spansHosts: false,
   });
   const findings = pairFindings([engine(prefill, "prefill", 0), engine(decode, "decode", 1)], 2);
-  return findings.find(({ finding }) => finding.severity === "error")?.finding.what;
+  return findings.map(({ finding }) => finding);
 }
 
 /** Sort the workers of a model that take requests now. */
@@ -67,6 +80,13 @@ export function partsOf(workers: readonly WorkerInfo[]): Parts {
       unpaired.set(decode.id, why(decode, prefills, "prefill"));
     }
   }
+  const cautions = new Map<string, string>();
+  for (const { prefill, decodes: own } of pairings) {
+    for (const decode of own) {
+      const said = caution(prefill, decode);
+      if (said !== undefined && !cautions.has(decode.id)) cautions.set(decode.id, said);
+    }
+  }
   const servesWhole = (worker: WorkerInfo): boolean => worker.traits.servesWhole === true;
   return {
     whole,
@@ -74,6 +94,7 @@ export function partsOf(workers: readonly WorkerInfo[]): Parts {
     decodeWhole: decodes.filter(servesWhole),
     prefillWhole: prefills.filter(servesWhole),
     unpaired,
+    cautions,
   };
 }
 

@@ -74,6 +74,7 @@ function workerStatus(core: RouterCore, worker: WorkerInfo): object {
   const load = core.loads.of(worker.id);
   const takes = core.fleet.whyNot(worker) ?? core.fleet.whyHeldBack(worker);
   const unpaired = core.fleet.whyUnpaired(worker.id);
+  const caution = core.fleet.cautionOf(worker.id);
   const { at: breaker } = core.health.breaker(worker.id);
   return {
     id: worker.id,
@@ -91,6 +92,7 @@ function workerStatus(core: RouterCore, worker: WorkerInfo): object {
     ...(takes === undefined ? {} : { whyNot: takes }),
     ...(worker.blockTokens === undefined ? {} : { blockTokens: worker.blockTokens }),
     ...(unpaired === undefined ? {} : { unpaired }),
+    ...(caution === undefined ? {} : { pairCaution: caution }),
     kv: worker.kv.type,
     ...(worker.figures === undefined ? {} : { figures: worker.figures }),
     load: { inFlight: load.inFlight, queuedTokens: load.queuedTokens, streams: load.streams },

@@ -21,6 +21,8 @@ export interface Worker {
   readonly breaker?: string;
   readonly onDemand?: boolean;
   readonly unpaired?: string;
+  /** In what it differs from one that it works with, where that may go wrong. */
+  readonly pairCaution?: string;
   readonly kv: string;
   readonly load: Load;
   readonly cache: {

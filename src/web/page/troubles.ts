@@ -37,6 +37,7 @@ export function troublesOf({ status, engines }: Dashboard): readonly Trouble[] {
       add("warn", worker.id, crashes, `cgn logs ${worker.id} --run bad`);
     if (worker.breaker === "open") add("bad", worker.id, worker.whyNot ?? "Its circuit breaker is open.");
     if (worker.unpaired !== undefined) add("warn", `${worker.id} (${worker.role})`, worker.unpaired);
+    if (worker.pairCaution !== undefined) add("warn", `${worker.id} (${worker.role})`, worker.pairCaution);
   }
   for (const source of sourcesOf(status)) {
     for (const { code, message, forMs } of source.alarms ?? []) {
