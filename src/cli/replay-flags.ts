@@ -89,7 +89,7 @@ export const ROUTER_OPTIONS = {
     ...COUNT,
     max: 1024,
     default: 1,
-    about: "routers that share the requests evenly; none sees another's bookings",
+    about: "routers that share the requests evenly; they see each other's bookings with --share-bookings only",
   },
   "share-bookings": {
     type: "string",
