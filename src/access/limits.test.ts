@@ -29,6 +29,13 @@ function rig(settings: Partial<RateLimitSettings> = {}) {
   return { clock, store, limits, admit, refusal };
 }
 
+describe("Limits of subjects alone", () => {
+  it("do not bring the limit of all together", () => {
+    const { admit } = rig({ enabled: true, limitsAll: false, rps: 1, burst: 1, rpmPerSubject: 100 });
+    for (let i = 0; i < 50; i++) expect(admit(subject("a")).headers["x-ratelimit-limit-requests"]).toBe("100");
+  });
+});
+
 describe("Limits", () => {
   it("limits nobody without a limit, and keeps nothing for him", () => {
     const { admit, store } = rig();

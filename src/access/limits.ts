@@ -7,6 +7,8 @@ import type { BucketAsk, BucketLevel, TakeResult } from "./token-bucket.ts";
 /** `[router.rate_limit]`. A subject's own limits, which stand with its key, bind also where it is not enabled. */
 export interface RateLimitSettings {
   readonly enabled: boolean;
+  /** False: only the limits of each subject bind, `rps` does not. */
+  readonly limitsAll?: boolean;
   /** Requests a second, all subjects together. */
   readonly rps: number;
   /** Requests that may come at once, of `rps`. A subject's burst is as many seconds' worth of its own rate. */
@@ -49,14 +51,15 @@ export class Limits {
   constructor(settings: RateLimitSettings, store: LimitStore) {
     this.#settings = settings;
     this.#store = store;
-    const { enabled, rps, burst } = settings;
-    this.#global = enabled
-      ? {
-          ask: { key: "all", capacity: burst, perSecond: rps, cost: 1, needs: 1 },
-          unit: "requests",
-          said: `${rps} requests a second for all clients (router.rate_limit.rps)`,
-        }
-      : undefined;
+    const { enabled, limitsAll, rps, burst } = settings;
+    this.#global =
+      enabled && limitsAll !== false
+        ? {
+            ask: { key: "all", capacity: burst, perSecond: rps, cost: 1, needs: 1 },
+            unit: "requests",
+            said: `${rps} requests a second for all clients (router.rate_limit.rps)`,
+          }
+        : undefined;
   }
 
   /**

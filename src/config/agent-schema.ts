@@ -6,7 +6,9 @@ import { about, duration, flag, listen, optionalDuration, optionalListen, option
 export const agentSchema = z.strictObject({
   listen: listen("Where the agent is reached by other daemons", "0.0.0.0:7070"),
   listen_grpc: optionalListen("Another address for gRPC, as old files have it", { defaultText: "`listen`" }),
-  listen_admin: optionalListen("Metrics and health of the agent", { defaultText: "not served unless written" }),
+  listen_admin: optionalListen("Metrics, health, reload and roles of the agent", {
+    defaultText: "`[metrics].listen`; none where another daemon of the host has that port",
+  }),
   node_id: optionalText("Name of this agent", { defaultText: "the host name" }),
   role: about(z.enum(ROLES).default(DEFAULT_ROLE), "What part of a request the engines of this agent compute"),
   gpu_index: about(

@@ -48,10 +48,22 @@ describe("loadSettings()", () => {
   it("loadSettings() binds a limit only when it is written", () => {
     const unwritten = load("[router]\n[router.admission]\n[router.rate_limit]\nburst = 10\n").router;
     expect(unwritten.admission).toEqual({});
-    expect(unwritten.rateLimit).toEqual({ enabled: false, rps: 50, burst: 10, onRedisLoss: "local" });
+    expect(unwritten.rateLimit).toEqual({
+      enabled: false,
+      limitsAll: false,
+      rps: 50,
+      burst: 10,
+      onRedisLoss: "local",
+    });
     const written = load("[router.admission]\nttft_slo_ms = 800\nmax_queue = 1\n[router.rate_limit]\nrps = 5\n").router;
     expect(written.admission).toEqual({ ttftSloMs: 800, maxQueue: 1 });
-    expect(written.rateLimit).toMatchObject({ enabled: true, rps: 5, burst: 200 });
+    expect(written.rateLimit).toMatchObject({ enabled: true, limitsAll: true, rps: 5, burst: 200 });
+    for (const key of ["rps_per_subject", "rpm_per_subject", "tpm_per_subject", "concurrent_per_subject"]) {
+      const { rateLimit } = load(`[router.rate_limit]\n${key} = 7\n`).router;
+      expect(rateLimit).toMatchObject({ enabled: true, limitsAll: false });
+      const { rateLimit: all } = load(`[router.rate_limit]\n${key} = 7\nenabled = true\n`).router;
+      expect(all).toMatchObject({ enabled: true, limitsAll: true, rps: 50 });
+    }
     expect(load("[router.rate_limit]\nrps = 5\nenabled = false\n").router.rateLimit.enabled).toBe(false);
   });
 

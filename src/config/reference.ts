@@ -3,6 +3,7 @@ import type { Engine } from "../engines/engine.ts";
 import { ENGINES } from "../engines/registry.ts";
 import { configSchema } from "./config-schema.ts";
 import { environmentName } from "./environment.ts";
+import { NOT_YET } from "./not-yet.ts";
 import { type KeyInfo, keyInfo, type Shape } from "./schema-walk.ts";
 
 const INTRODUCTION = `# Configuration
@@ -86,7 +87,9 @@ function row(name: string, schema: z.ZodType, path: readonly string[]): string[]
   );
   const also = twins.length === 0 ? "" : ` Also read: ${twins.map((twin) => `\`${twin}\``).join(", ")}.`;
   const choices = shape.type === "choice" ? ` One of ${shape.values.map((v) => `\`${v}\``).join(", ")}.` : "";
-  const meaning = `${sentence(info)}${choices}${also}`;
+  const at = [...path, name].join(".");
+  const unused = NOT_YET.some((key) => key.path.join(".") === at) ? "*Not used.* " : "";
+  const meaning = `${unused}${sentence(info)}${choices}${also}`;
   const variable = environmentName([...path, name].map((step) => step.replaceAll('"', "")));
   const cells = [`\`${name}\``, defaultCell(info), meta.unit ?? typeCell(shape), meaning, `\`${variable}\``];
   return [`| ${cells.map(cell).join(" | ")} |\n`, ...itemRows(name, shape, path)];

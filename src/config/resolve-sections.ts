@@ -57,6 +57,9 @@ export function clusterSettings(cluster: Section<"cluster">, hostAddress?: strin
   };
 }
 
+/** Keys of `[router.rate_limit]` that switch it on where they are written. */
+const RATE_LIMITS = ["rps", "rps_per_subject", "rpm_per_subject", "tpm_per_subject", "concurrent_per_subject"] as const;
+
 export function routerSettings(
   ctx: LoadContext,
   router: Section<"router">,
@@ -83,7 +86,9 @@ export function routerSettings(
     }),
     loadWait: { timeoutMs: swap.queue_timeout, keepAliveMs: swap.keep_alive },
     rateLimit: {
-      enabled: rate.enabled ?? isWritten(ctx, ["router", "rate_limit", "rps"]),
+      enabled: rate.enabled ?? RATE_LIMITS.some((key) => isWritten(ctx, ["router", "rate_limit", key])),
+      // A limit of each subject alone does not bring the default one of all together.
+      limitsAll: rate.enabled === true || isWritten(ctx, ["router", "rate_limit", "rps"]),
       rps: rate.rps,
       burst: rate.burst,
       onRedisLoss: rate.on_redis_loss,

@@ -46,9 +46,15 @@ const admission = z
 const rateLimit = z
   .strictObject({
     enabled: about(z.boolean().optional(), "Limit request rates", {
-      defaultText: "true when `rps` is written, else false",
+      defaultText: "true when a limit is written (`rps`, `…_per_subject`), else false",
     }),
-    rps: about(z.number().positive().default(50), "Requests a second, all subjects together", { unit: "requests/s" }),
+    rps: about(
+      z.number().positive().default(50),
+      "Requests a second, all subjects together. Binds when it, or `enabled = true`, is written",
+      {
+        unit: "requests/s",
+      },
+    ),
     burst: about(z.int().min(1).default(200), "Requests that may come at once", { unit: "requests" }),
     rps_per_subject: about(z.number().positive().optional(), "Requests a second of one API key or token subject", {
       unit: "requests/s",

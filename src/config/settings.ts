@@ -103,6 +103,8 @@ export interface RouterSettings {
   readonly loadWait: { readonly timeoutMs: number; readonly keepAliveMs: number };
   readonly rateLimit: {
     readonly enabled: boolean;
+    /** `rps` binds, not only limits of each subject. */
+    readonly limitsAll: boolean;
     readonly rps: number;
     readonly burst: number;
     readonly rpsPerSubject?: number;
