@@ -65,6 +65,38 @@ describe("Calibration", () => {
     expect(c.rates().perTokenMs).toBeGreaterThan(0.5);
   });
 
+  it("rates() is not misled for long by a first request that waited for what the engine compiles", () => {
+    for (const firstMs of [400, 1_500, 3_000]) {
+      const c = new Calibration();
+      c.observe({ uncachedTokens: 6, queuedTokens: 0, streams: 0, ttftMs: firstMs });
+      for (let i = 0; i < 30; i++) {
+        const uncachedTokens = 16 * ((i * 37) % 200);
+        c.observe({
+          uncachedTokens,
+          queuedTokens: 0,
+          streams: i % 3,
+          ttftMs: 15 + 0.125 * uncachedTokens + 2 * (i % 3),
+        });
+      }
+      expect(c.rates().perTokenMs).toBeGreaterThan(0.1);
+      expect(c.rates().baseMs).toBeLessThan(80);
+    }
+  });
+
+  it("rates() finds the others anew where one would be negative", () => {
+    const c = new Calibration();
+    // The fewer tokens the longer it took: no cost a token can say that.
+    for (let i = 0; i < 40; i++) {
+      const uncachedTokens = i % 2 === 0 ? 100 : 2_000;
+      c.observe({ uncachedTokens, queuedTokens: 0, streams: 0, ttftMs: i % 2 === 0 ? 200 : 100 });
+    }
+    const { baseMs, perTokenMs } = c.rates();
+    expect(perTokenMs).toBeLessThan(0.01);
+    // What it took on average, and not the line's end at no tokens.
+    expect(baseMs).toBeGreaterThan(130);
+    expect(baseMs).toBeLessThan(170);
+  });
+
   it("rates() stay finite and not negative whatever is observed", () => {
     const any = fc.double();
     fc.assert(

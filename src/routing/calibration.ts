@@ -18,12 +18,21 @@ const PRIOR_SPREAD = [40, 2000, 5] as const;
 const NOISE_MS = 30;
 /** Weight of the past at each observation: about the last 200 count. */
 const FORGET = 0.995;
+/**
+ * At first less of it, about the last two thirds of what was seen: an engine's first requests wait for what it compiles and loads, and
+ * would be taken for what every request costs (seen: 430 ms for a first prompt of 6 tokens, then 40 for 1,200).
+ */
+const FORGET_EARLY = 0.8;
+const EARLY = 1.5;
 /** Residuals above this many mean deviations pull only linearly (Huber). */
 const HUBER = 2;
 /** So many observations are taken at full weight: a prior that is far off must not make the truth an outlier. */
 const TRUSTING = 5;
 /** A thousand tokens, nobody else there: what `errorMs` is told for. */
 const TYPICAL = [1, 1, 0] as const;
+/** The least that each may be. */
+const LEAST = [0.1, 0.1, 0] as const;
+const FREE = [undefined, undefined, undefined] as const;
 /** Token work is counted in thousands so that the three unknowns have like sizes. */
 const TOKEN_UNIT = 1000;
 
@@ -79,20 +88,41 @@ export class Calibration {
 
   #step(x: readonly number[], ttftMs: number, weight: number): void {
     const beyondPrior = ttftMs - dot(PRIOR, x);
+    const forget = Math.min(FORGET, Math.max(FORGET_EARLY, 1 - EARLY / this.#observations));
     for (let i = 0; i < 3; i++) {
-      this.#moments[i] = this.#moments[i]! * FORGET + weight * x[i]! * beyondPrior;
+      this.#moments[i] = this.#moments[i]! * forget + weight * x[i]! * beyondPrior;
       for (let j = 0; j < 3; j++) {
-        this.#squares[i * 3 + j] = this.#squares[i * 3 + j]! * FORGET + weight * x[i]! * x[j]!;
+        this.#squares[i * 3 + j] = this.#squares[i * 3 + j]! * forget + weight * x[i]! * x[j]!;
       }
     }
-    const [base, perUnit, perStream] = this.#solve(this.#moments).map((value, i) => value + PRIOR[i]!);
-    // Costs are never negative, whatever a few odd figures say.
-    this.#theta = [Math.max(0.1, base!), Math.max(0.1, perUnit!), Math.max(0, perStream!)];
+    this.#theta = this.#atLeast();
   }
 
-  /** v of (squares + prior's weight) v = `right`, by Cholesky's way: the matrix is positive, whatever was observed. */
-  #solve(right: ArrayLike<number>): number[] {
-    const a = (i: number, j: number): number => this.#squares[i * 3 + j]! + (i === j ? PRIOR_WEIGHT[i]! : 0);
+  /**
+   * Costs are never negative, whatever a few odd figures say. One that would be is held at its least, and the others are found anew
+   * with it: what it took away from them would else stay with them.
+   */
+  #atLeast(): readonly number[] {
+    const held: (number | undefined)[] = [undefined, undefined, undefined];
+    for (let round = 0; ; round++) {
+      const theta = this.#solve(this.#moments, held).map((value, i) => value + PRIOR[i]!);
+      const below = theta.findIndex((value, i) => held[i] === undefined && value < LEAST[i]!);
+      if (below < 0 || round === 3) return theta.map((value, i) => Math.max(LEAST[i]!, value));
+      held[below] = LEAST[below]! - PRIOR[below]!;
+    }
+  }
+
+  /**
+   * v of (squares + prior's weight) v = `right`, by Cholesky's way: the matrix is positive, whatever was observed.
+   * @param held [3] members of v that are given
+   */
+  #solve(from: ArrayLike<number>, held: readonly (number | undefined)[] = FREE): number[] {
+    const whole = (i: number, j: number): number => this.#squares[i * 3 + j]! + (i === j ? PRIOR_WEIGHT[i]! : 0);
+    const isHeld = (i: number): boolean => held[i] !== undefined;
+    const a = (i: number, j: number): number => (i !== j && (isHeld(i) || isHeld(j)) ? 0 : whole(i, j));
+    const right = [0, 1, 2].map((i) =>
+      isHeld(i) ? whole(i, i) * held[i]! : held.reduce<number>((sum, v, j) => sum - whole(i, j) * (v ?? 0), from[i]!),
+    );
     const d0 = a(0, 0);
     const l10 = a(1, 0) / d0;
     const l20 = a(2, 0) / d0;
