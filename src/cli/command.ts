@@ -33,6 +33,8 @@ export interface Option extends NumberRange {
   readonly about: string;
   readonly default?: string | number | boolean;
   readonly choices?: readonly string[];
+  /** Values that shells offer; others are judged where they are read, with their place. */
+  readonly offers?: readonly string[];
   /** Takes all words up to the next option (`--engines URL URL`). Only with `string[]`. */
   readonly variadic?: boolean;
 }

@@ -102,5 +102,6 @@ export const COMMAND_GROUPS: Readonly<Record<string, string>> = {
   recipe: "configurations that come with cgn",
   kv: "ask and check the prefix index",
   key: "API keys: make them, hash them, list them",
+  pki: "certificates of a cluster: an authority, and what it issues",
   trace: "requests of the past",
 };

@@ -3,16 +3,28 @@ import { type LoadedConfig, type LoadOptions, loadConfig, throwOnErrors } from "
 import type { EnginePick } from "../config/pick.ts";
 import { formatProblem, problemsError } from "../config/problems.ts";
 import type { Settings } from "../config/settings.ts";
+import { ENGINE_KINDS, ROLES } from "../core/engine-kind.ts";
 import { CgnError, type Problem } from "../core/errors.ts";
+import { KV_OFFLOADS } from "../core/kv-offload.ts";
 import type { CliContext, Option, Values } from "./command.ts";
 import { detectVersions, givenVersions, versionKinds } from "./engine-versions.ts";
 
 /** Options of commands that choose for the engines of the file. */
 export const PICK_OPTIONS = {
   model: { type: "string", value: "NAME", about: "only the engines of this model" },
-  role: { type: "string", value: "ROLE", about: "both, prefill or decode, for every engine of the file" },
-  kind: { type: "string", value: "KIND", about: "engine kind, for every engine of the file" },
-  "kv-offload": { type: "string", value: "OFFLOAD", about: "the dial, for every engine of the file" },
+  role: {
+    type: "string",
+    value: "ROLE",
+    about: "both, prefill or decode, for every engine of the file",
+    offers: ROLES,
+  },
+  kind: { type: "string", value: "KIND", about: "engine kind, for every engine of the file", offers: ENGINE_KINDS },
+  "kv-offload": {
+    type: "string",
+    value: "OFFLOAD",
+    about: "the dial, for every engine of the file",
+    offers: KV_OFFLOADS,
+  },
 } as const satisfies Record<string, Option>;
 
 /** Short flags of a command by dotted key: `{ "router.listen_http": { flag: "--listen", value: "127.0.0.1:8080" } }`. */

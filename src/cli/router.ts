@@ -12,6 +12,7 @@ import { createRouter } from "../router/create-router.ts";
 import { type EngineSpec, parseEngineSpec } from "../router/engine-spec.ts";
 import { watchEngines } from "../router/engine-watch.ts";
 import { createModelTemplates } from "../router/model-templates.ts";
+import { POLICY_NAMES } from "../routing/policies.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { countTls } from "../telemetry/tls-gauges.ts";
 import { guardOutgoing, outgoingOptions } from "../wire/outgoing.ts";
@@ -50,7 +51,7 @@ export const routerCommand: Command = {
     ...LOG_OPTIONS,
     listen: { type: "string", value: "HOST:PORT", about: "address for clients (router.listen_http)" },
     admin: { type: "string", value: "HOST:PORT", about: "address of the admin port (router.listen_admin)" },
-    policy: { type: "string", value: "NAME", about: "routing policy (router.policy)" },
+    policy: { type: "string", value: "NAME", about: "routing policy (router.policy)", offers: POLICY_NAMES },
     engine: {
       type: "string[]",
       value: "URL[,KEY=VALUE]",

@@ -38,6 +38,7 @@ function placesOf(commands: readonly Command[], groups: Readonly<Record<string, 
   });
 }
 
+const wordsOf = ({ choices, offers }: Option): readonly string[] | undefined => choices ?? offers;
 const takesFile = ({ value = "" }: Option): boolean => /FILE|DIR|PATH|OUT/.test(value);
 const optionsOf = ({ command }: Place): [string, Option][] => Object.entries(command?.options ?? {});
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
@@ -50,7 +51,8 @@ function bash(places: readonly Place[]): string {
   const values = places.flatMap((place) =>
     optionsOf(place).flatMap(([name, option]) => {
       const at = quoted(`${place.words.join(" ")} --${name}`);
-      if (option.choices !== undefined) return [`    ${at}) words=${quoted(option.choices.join(" "))}; return 0 ;;`];
+      const words = wordsOf(option);
+      if (words !== undefined) return [`    ${at}) words=${quoted(words.join(" "))}; return 0 ;;`];
       if (option.type === "boolean") return [];
       return [`    ${at}) ${takesFile(option) ? "files=1" : "words="}; return 0 ;;`];
     }),
@@ -94,10 +96,9 @@ function zsh(places: readonly Place[]): string {
     });
     const flags = optionsOf(place).map(([name, option]) => {
       const repeat = option.type === "string[]" ? "*" : "";
-      const value =
-        option.type === "boolean"
-          ? ""
-          : `:${option.value ?? "value"}:${option.choices !== undefined ? `(${option.choices.join(" ")})` : takesFile(option) ? "_files" : " "}`;
+      const words = wordsOf(option);
+      const offered = words !== undefined ? `(${words.join(" ")})` : takesFile(option) ? "_files" : " ";
+      const value = option.type === "boolean" ? "" : `:${text(option.value ?? "value")}:${offered}`;
       return `'${repeat}--${name}[${text(option.about)}]${value}'`;
     });
     const commands = next.length === 0 ? "" : `commands=(${next.join(" ")}); `;
@@ -140,11 +141,12 @@ function fish(places: readonly Place[]): string {
       return `complete -c cgn -f -n ${quoted(here)} -a ${quoted(word)} -d ${quoted(about)}`;
     });
     const flags = optionsOf(place).map(([name, option]) => {
+      const words = wordsOf(option);
       const value =
         option.type === "boolean"
           ? ""
-          : option.choices !== undefined
-            ? ` -x -a ${quoted(option.choices.join(" "))}`
+          : words !== undefined
+            ? ` -x -a ${quoted(words.join(" "))}`
             : takesFile(option)
               ? " -r -F"
               : " -x";
