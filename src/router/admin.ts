@@ -79,6 +79,8 @@ export function createAdmin(options: AdminOptions): (req: IncomingMessage, res: 
     // On loopback the operator's own commands need no key; what a page does, and what may hold secrets, does where there are keys.
     const asks = !local || (options.core.access.enabled && scope === "admin" && (isOwnPage(req) || path === LOGS_PATH));
     if (asks) await requireKey(options, req, res, path, scope);
+    else if (options.core.access.enabled && showsKey(req))
+      await requireKey(options, req, res, path, scope, scope === "admin");
     const query = new URLSearchParams((req.url ?? "").split("?")[1] ?? "");
     const more = options.extras?.posts?.[path];
     if (more !== undefined) {
@@ -129,17 +131,23 @@ function tryChat({ core }: AdminOptions, local: boolean, req: IncomingMessage, r
  * Off loopback a key is asked for; without `[auth]` there is none that would open.
  * @throws CgnError ROUTE_NOT_FOUND, UNAUTHENTICATED, FORBIDDEN
  */
+/** Somebody who shows a key means it: a wrong one is told, also where none is asked for. */
+const showsKey = ({ headers }: IncomingMessage): boolean =>
+  headers.authorization !== undefined || headers["x-api-key"] !== undefined;
+
+/** @param limits it must be of this scope, not only a key that is known */
 async function requireKey(
   { core }: AdminOptions,
   req: IncomingMessage,
   res: ServerResponse,
   path: string,
   scope: Scope,
+  limits = true,
 ): Promise<void> {
   if (!core.access.enabled) throw notServed(path);
   res.setHeader("www-authenticate", "Bearer");
   const subject = await core.access.identify(req.headers, req.rawHeaders);
-  if (!subject.scopes.has("admin")) requireScope(subject, scope, path);
+  if (limits && !subject.scopes.has("admin")) requireScope(subject, scope, path);
   res.removeHeader("www-authenticate");
 }
 

@@ -122,6 +122,17 @@ describe("actions of the page", () => {
     expect((await post(url)).status).toBe(200);
     expect((await fetch(`${admin}/v1/cgn/logs?engine=a`)).status).toBe(401);
   });
+
+  it("refuse a key that is shown and wrong, or of another scope, also where none is asked for", async () => {
+    const { admin } = await rig(true);
+    const url = `${admin}/v1/cgn/nodes/a/cordon`;
+    expect((await post(url, bearer(newApiKey()))).status).toBe(401);
+    expect((await post(url, bearer(KEYS.eyes))).status).toBe(403);
+    expect((await post(url, bearer(KEYS.ops))).status).toBe(200);
+    const view = (key: string) => fetch(`${admin}/v1/cgn/dashboard`, { headers: bearer(key) });
+    expect((await view(newApiKey())).status).toBe(401);
+    expect((await view(KEYS.eyes)).status).toBe(200);
+  });
 });
 
 describe("/v1/cgn/dashboard", () => {

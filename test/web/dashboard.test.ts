@@ -111,6 +111,10 @@ describe.skipIf(chromium === undefined)("the dashboard in a browser", { timeout:
     await page.getByLabel("Key", { exact: true }).waitFor();
     // Reading needs no key here: that the page goes on to be read must not take the question away.
     for (let looks = 0; looks < 2; looks++) await page.waitForResponse((answer) => answer.url().endsWith("/dashboard"));
+    // It has the focus, wherever the action was; a wrong key is told at once.
+    await page.keyboard.type("wrong");
+    await page.keyboard.press("Enter");
+    await page.getByText("no such key is known").waitFor();
     await page.getByLabel("Key", { exact: true }).fill(key);
     await page.getByRole("button", { name: "Use it" }).click();
     await cordon();

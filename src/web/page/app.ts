@@ -45,8 +45,10 @@ export class App implements Actions {
     if (asked === undefined) return;
     this.#set({ asked: undefined });
     if (yes) this.act(asked.path, `${asked.verb}: done`);
-    // Where the dialog was opened from, once it is gone.
-    setTimeout(() => document.getElementById(asked.from)?.focus(), 50);
+    // Where the dialog was opened from, once it is gone; a key that is wanted comes first.
+    setTimeout(() => {
+      if (this.state.wantsKey === undefined) document.getElementById(asked.from)?.focus();
+    }, 50);
   }
 
   act(path: string, what: string): void {
@@ -70,12 +72,15 @@ export class App implements Actions {
   setKey(key: string): void {
     storeKey(key);
     this.#looks = 0;
-    this.#set({ hasKey: key !== "", wantsKey: undefined, data: undefined, logs: {} });
+    this.#set({ hasKey: key !== "", wantsKey: undefined, data: undefined, logs: {}, said: { text: "", bad: false } });
     void this.#look();
   }
 
   /** Go on without the key that an action wanted. */
   readonly withoutKey = (): void => this.#set({ wantsKey: undefined });
+
+  readonly enterKey = (): void =>
+    this.#set({ wantsKey: { why: "It is sent with all that this page asks for.", of: "choice" } });
 
   setTheme(theme: State["theme"]): void {
     this.#set({ theme });
@@ -99,7 +104,8 @@ export class App implements Actions {
     this.#chat = new AbortController();
     this.chat({ model, turns, draft: "", busy: true });
     const show = (answer: Turn): void => this.chat({ turns: [...turns, answer] });
-    void runChat(model, turns, this.#chat.signal, show).finally(() => {
+    const refused = (why: string): void => this.#set({ wantsKey: { why, of: "action" } });
+    void runChat(model, turns, this.#chat.signal, show, refused).finally(() => {
       this.chat({ busy: false });
       void this.#look();
     });
@@ -122,7 +128,7 @@ export class App implements Actions {
     await this.#try(async () => {
       const data = await getJson<Dashboard>("/v1/cgn/dashboard");
       const { wantsKey } = this.state;
-      this.#set({ data, trouble: undefined, wantsKey: wantsKey?.of === "action" ? wantsKey : undefined });
+      this.#set({ data, trouble: undefined, wantsKey: wantsKey?.of === "page" ? undefined : wantsKey });
       const { place } = this.state;
       if (place.name === "requests" && place.id !== undefined) await this.#readDecision(place.id);
       if ((place.name === "overview" || place.name === "charts") && slow) await this.#readHistory();
@@ -137,9 +143,8 @@ export class App implements Actions {
     try {
       await what();
     } catch (e) {
-      const status = e instanceof ApiError ? e.status : 0;
       const message = e instanceof Error ? e.message : String(e);
-      if (status === 401 || status === 403) this.#set({ wantsKey: { why: message, of: "page" }, trouble: undefined });
+      if (isRefused(e)) this.#set({ wantsKey: { why: message, of: "page" }, trouble: undefined });
       else this.#set({ trouble: `${message} What is shown is older.` });
     }
   }
@@ -170,14 +175,20 @@ export class App implements Actions {
       if (engine in this.state.logs) this.#set({ logs: { ...this.state.logs, [engine]: { lines } } });
     } catch (e) {
       const error = e instanceof Error ? e.message : String(e);
-      if (engine in this.state.logs) this.#set({ logs: { ...this.state.logs, [engine]: { lines: [], error } } });
+      if (isRefused(e)) {
+        // Asked for again with the key, not every two seconds without.
+        const { [engine]: _refused, ...others } = this.state.logs;
+        this.#set({ wantsKey: { why: error, of: "action" }, logs: others });
+      } else if (engine in this.state.logs) this.#set({ logs: { ...this.state.logs, [engine]: { lines: [], error } } });
     }
   }
 
   #failed(e: unknown): void {
     const text = e instanceof Error ? e.message : String(e);
-    if (e instanceof ApiError && (e.status === 401 || e.status === 403))
-      this.#set({ wantsKey: { why: text, of: "action" } });
-    this.#set({ said: { text, bad: true } });
+    // The form says why.
+    if (isRefused(e)) this.#set({ wantsKey: { why: text, of: "action" }, said: { text: "", bad: false } });
+    else this.#set({ said: { text, bad: true } });
   }
 }
+
+const isRefused = (e: unknown): boolean => e instanceof ApiError && (e.status === 401 || e.status === 403);

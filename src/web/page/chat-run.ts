@@ -5,12 +5,14 @@ import type { Turn } from "./state.ts";
 /**
  * Send a chat and follow its answer.
  * @param turn called with the answer so far, each time there is more
+ * @param refused called where a key is asked for, or another one
  */
 export async function runChat(
   model: string,
   turns: readonly Turn[],
   signal: AbortSignal,
   turn: (answer: Turn) => void,
+  refused: (why: string) => void,
 ): Promise<void> {
   const messages = turns.filter(({ error }) => error === undefined).map(({ role, text }) => ({ role, content: text }));
   const started = performance.now();
@@ -33,7 +35,10 @@ export async function runChat(
     await follow(res, started, () => answer, become);
   } catch (e) {
     if (signal.aborted) become({ error: "Stopped." });
-    else become({ error: e instanceof ApiError ? e.message : String(e) });
+    else {
+      become({ error: e instanceof ApiError ? e.message : String(e) });
+      if (e instanceof ApiError && (e.status === 401 || e.status === 403)) refused(e.message);
+    }
   }
 }
 

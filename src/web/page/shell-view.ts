@@ -68,6 +68,9 @@ function header({ place, data, theme, hasKey }: State, act: Actions): View {
     ),
     h("div", { class: "tools" }, [
       hasKey ? h("button", { type: "button", class: "quiet", onClick: () => act.setKey("") }, "Forget key") : null,
+      !hasKey && data?.status.access?.auth === true
+        ? h("button", { type: "button", class: "quiet", onClick: () => act.enterKey() }, "Enter a key")
+        : null,
       h("label", {}, [
         h("span", { class: "hidden" }, "Colours"),
         h(
@@ -107,6 +110,9 @@ function content(state: State, act: Actions): View | null {
   }
 }
 
+/** Called when the field comes, and with null when it goes: what wanted the key may be far below. */
+const focus = (field: Element | null): void => (field as HTMLElement | null)?.focus();
+
 function keyForm({ why, of }: NonNullable<State["wantsKey"]>, act: Actions): View {
   const submit = (event: Event): void => {
     event.preventDefault();
@@ -114,7 +120,7 @@ function keyForm({ why, of }: NonNullable<State["wantsKey"]>, act: Actions): Vie
     act.setKey(field.value.trim());
   };
   return h("form", { class: "card key", onSubmit: submit }, [
-    h("h2", {}, "A key is needed"),
+    h("h2", {}, of === "choice" ? "Your key" : "A key is needed"),
     h("p", { id: "key-why" }, why),
     h(
       "p",
@@ -130,9 +136,10 @@ function keyForm({ why, of }: NonNullable<State["wantsKey"]>, act: Actions): Vie
         autocomplete: "off",
         required: true,
         "aria-describedby": "key-why",
+        ref: focus,
       }),
       h("button", { type: "submit" }, "Use it"),
-      of === "action" ? h("button", { type: "button", class: "quiet", onClick: act.withoutKey }, "Not now") : null,
+      of !== "page" ? h("button", { type: "button", class: "quiet", onClick: act.withoutKey }, "Not now") : null,
     ]),
   ]);
 }

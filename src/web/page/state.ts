@@ -48,8 +48,11 @@ export interface State {
   readonly data?: Dashboard;
   /** Why the last look failed. */
   readonly trouble?: string;
-  /** A key is asked for, and why. What an action wants stays until it is answered: a page that may be read says nothing of it. */
-  readonly wantsKey?: { readonly why: string; readonly of: "page" | "action" };
+  /**
+   * A key is asked for, and why. What an action wants, or who uses the page (`choice`), stays until it is answered: a page that may be read
+   * says nothing of it.
+   */
+  readonly wantsKey?: { readonly why: string; readonly of: "page" | "action" | "choice" };
   readonly hasKey: boolean;
   readonly minutes: number;
   readonly history?: History;
@@ -81,6 +84,8 @@ export interface Actions {
   toggleLogs(engine: string): void;
   setKey(key: string): void;
   withoutKey(): void;
+  /** Ask for a key although nothing has wanted one yet. */
+  enterKey(): void;
   setTheme(theme: State["theme"]): void;
   setMinutes(minutes: number): void;
   chat(change: Partial<ChatState>): void;

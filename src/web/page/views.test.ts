@@ -12,6 +12,7 @@ const NO_ACTIONS: Actions = {
   act() {},
   toggleLogs() {},
   setKey() {},
+  enterKey() {},
   withoutKey() {},
   setTheme() {},
   setMinutes() {},
