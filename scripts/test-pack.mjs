@@ -76,10 +76,10 @@ function installed(place, tarball, omit) {
   return (args) => must("npx", ["--no-install", "cgn", ...args], { cwd: place });
 }
 
-/** Without the native part everything starts, and it is said what is missing. */
+/** Without the native part all that runs with it does, and it is said what is missing. */
 function withoutNative(place, tarball) {
   const run = installed(place, tarball, ["--omit=optional"]);
-  if (!run(["table"]).includes("--kv-transfer-config")) throw new Error("cgn table shows no cell without zeromq");
+  runAll(run);
   const { found } = JSON.parse(run(["doctor", "--json"]));
   if (!found.some(({ code }) => code === "zeromq-missing")) throw new Error("cgn doctor does not miss zeromq");
 }

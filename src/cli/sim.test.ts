@@ -9,8 +9,9 @@ afterEach(() => {
 });
 
 /** A simulated engine in a process of its own, started as the agent would: its launcher in the engine's place. */
-function launch(name: string, argv: readonly string[]) {
-  const child = spawn(process.execPath, [`${LAUNCHERS}/${name}`, ...argv], { stdio: ["ignore", "ignore", "pipe"] });
+function launch(name: string, argv: readonly string[], nodeFlags: readonly string[] = []) {
+  const args = [...nodeFlags, `${LAUNCHERS}/${name}`, ...argv];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
   children.push(child);
   let said = "";
   child.stderr.on("data", (part: Buffer) => (said += part.toString()));
@@ -20,9 +21,9 @@ function launch(name: string, argv: readonly string[]) {
   return { child, exit };
 }
 
-/** Poll until it answers 200; at most ten seconds, since a loaded machine starts slowly. */
+/** Poll until it answers 200; at most a minute, since a loaded machine starts slowly. */
 async function ready(url: string): Promise<boolean> {
-  for (let i = 0; i < 200; i++) {
+  for (let i = 0; i < 1_200; i++) {
     const res = await fetch(`${url}/health`).catch(() => undefined);
     if (res?.status === 200) return true;
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -30,10 +31,19 @@ async function ready(url: string): Promise<boolean> {
   return false;
 }
 
+/** A module that hides the optional package. */
+const WITHOUT_ZEROMQ = `data:text/javascript,${encodeURIComponent(`
+import Module from "node:module";
+const resolve = Module._resolveFilename;
+Module._resolveFilename = (name, ...rest) => {
+  if (name === "zeromq") throw new Error("Cannot find module 'zeromq'");
+  return resolve(name, ...rest);
+};`)}`;
+
 const FLAGS = ["--served-model-name", "sim", "--sim-profile", "instant"];
 
 describe("cgn sim in a process of its own", () => {
-  it("sim-vllm.mjs serves, and ends with 0 on SIGTERM", { timeout: 20_000 }, async () => {
+  it("sim-vllm.mjs serves, and ends with 0 on SIGTERM", { timeout: 90_000 }, async () => {
     const port = await freePort();
     const argv = ["serve", "m", "--port", String(port), "--shutdown-timeout", "5", ...FLAGS];
     const { child, exit } = launch("sim-vllm.mjs", argv);
@@ -49,8 +59,22 @@ describe("cgn sim in a process of its own", () => {
     expect(await exit).toMatchObject({ code: 0 });
   });
 
+  // "npm install --omit=optional" and then "cgn demo --sim" ended in a crash loop of both engines.
+  it("serves without events, and says so, where the ZeroMQ binding is not installed", { timeout: 90_000 }, async () => {
+    const port = await freePort();
+    const events = JSON.stringify({ enable_kv_cache_events: true, publisher: "zmq", endpoint: "tcp://*:1" });
+    const argv = ["serve", "m", "--port", String(port), "--kv-events-config", events, ...FLAGS];
+    const { child, exit } = launch("sim-vllm.mjs", argv, ["--import", WITHOUT_ZEROMQ]);
+    expect(await ready(`http://127.0.0.1:${port}`)).toBe(true);
+    const sources = await fetch(`http://127.0.0.1:${port}/kv_event_sources`);
+    expect(await sources.json()).toEqual({});
+    child.kill("SIGTERM");
+    const { said } = await exit;
+    expect(said).toContain("warning: no KV events are published. Cannot use KV events: the ZeroMQ binding is missing");
+  });
+
   it("sim-sglang.mjs takes python's argv, and the fault crash ends it as SIGKILL does", {
-    timeout: 20_000,
+    timeout: 90_000,
   }, async () => {
     const port = await freePort();
     const argv = ["-m", "sglang.launch_server", "--model-path", "m", "--port", String(port), ...FLAGS];
@@ -62,7 +86,7 @@ describe("cgn sim in a process of its own", () => {
   });
 
   it("--sim-orphans leaves so many processes when it is killed, and none when it is stopped", {
-    timeout: 60_000,
+    timeout: 90_000,
   }, async () => {
     const alive = (pid: number) => {
       try {
@@ -89,7 +113,7 @@ describe("cgn sim in a process of its own", () => {
     }
   });
 
-  it("an unknown flag ends with 2 and argparse's words", { timeout: 20_000 }, async () => {
+  it("an unknown flag ends with 2 and argparse's words", { timeout: 90_000 }, async () => {
     const { exit } = launch("sim-vllm.mjs", ["serve", "m", "--swap-space", "4"]);
     const { code, said } = await exit;
     expect(code).toBe(2);

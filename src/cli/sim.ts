@@ -8,6 +8,7 @@ import type { SimDeps } from "../sim/wire/sim-engine.ts";
 import { SIMULATED_VERSIONS, type SimKind, type SimOptions } from "../sim/wire/sim-options.ts";
 import { type SimServer, startSim } from "../sim/wire/sim-server.ts";
 import { readVllmArgv } from "../sim/wire/vllm-argv.ts";
+import { zeroMqProblem } from "../wire/load-zeromq.ts";
 import { ANY_PORT, type CliContext, type Command, MAX_SECONDS, PORT, type Values } from "./command.ts";
 
 /** `cgn sim`: an engine that needs no GPU, no model and no Python. */
@@ -112,7 +113,7 @@ export const simCommand: Command = {
       return 1;
     }
     // Resetting the cache is what one starts a simulator by hand for.
-    return serve({ ...settled, ...(own ? { devMode: true } : {}) }, cli);
+    return serve(publishable({ ...settled, ...(own ? { devMode: true } : {}) }, cli, zeroMqProblem()), cli);
   },
 };
 
@@ -186,6 +187,17 @@ function eventsArgv(options: Values): string[] {
     topic: "",
   };
   return ["--kv-events-config", JSON.stringify(events)];
+}
+
+/**
+ * Without the ZeroMQ binding it is an engine that publishes nothing: everything else is there to be tried.
+ * @param problem why the binding cannot be used
+ */
+export function publishable(options: SimOptions, { err }: Pick<CliContext, "err">, problem?: string): SimOptions {
+  const { events, ...others } = options;
+  if (events === undefined || problem === undefined) return options;
+  err(`warning: no KV events are published. ${problem}`);
+  return others;
 }
 
 /** Serve until the stop signal, then end as the engine does. */
