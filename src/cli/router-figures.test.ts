@@ -128,6 +128,21 @@ describe("routerText()", () => {
     expect(json.cluster).toMatchObject({ ok: false, reason: "it does not answer" });
   });
 
+  it("tells apart shared settings that count from those that this router does not understand", () => {
+    const cluster = {
+      source: "etcd http://e1:2379",
+      ok: true,
+      members: [],
+      marks: {},
+      shared: { "router.policy": "rubbish", "router.score_weights.kv": "0.5" },
+      sharedProblems: [{ key: "router.policy", problem: "no such policy" }],
+    };
+    const look = lookOf(0, JSON.stringify({ ...STATUS, cluster }), metrics(1, 0, 1, 0));
+    const text = routerText(look.status, figuresBetween(undefined, look));
+    expect(text).toMatch(/^shared, and wins over files: router\.score_weights\.kv = 0\.5$/m);
+    expect(text).toContain("! shared setting router.policy does not count: no such policy");
+  });
+
   it("tells alarms of an engine's cache and the whole reason of one that is down, wherever its source is", () => {
     const alarm = { code: "TOKENIZER_MISMATCH", message: "prompts do not match. Name the right tokenizer", forMs: 9 };
     const source = { worker: "w1", alarms: [alarm] };

@@ -32,6 +32,8 @@ export interface RouterStatus {
     readonly marks: Readonly<Record<string, string>>;
     /** Settings that all routers share; they win over files. */
     readonly shared?: Readonly<Record<string, string>>;
+    /** Those of them that this router does not understand: its file counts. */
+    readonly sharedProblems?: readonly { readonly key: string; readonly problem: string }[];
   };
   /** Routers of other clusters. */
   readonly federation?: readonly { readonly name: string; readonly up: boolean; readonly reason: string }[];

@@ -14,7 +14,7 @@ export function routerText(status: RouterStatus, figures: RouterFigures): string
   if (status.workers.length > 0) parts.push("", workerTable(status, figures));
   const cluster = clusterLine(status);
   if (cluster !== undefined) parts.push("", cluster);
-  const shared = Object.entries(status.cluster?.shared ?? {}).map(([key, value]) => plain(`${key} = ${value}`));
+  const shared = sharedThatCount(status.cluster).map(([key, value]) => plain(`${key} = ${value}`));
   if (shared.length > 0) parts.push("", `shared, and wins over files: ${shared.join(", ")}`);
   const troubles = troublesOf(status);
   if (troubles.length > 0) parts.push("", ...troubles.map((text) => `! ${plain(text)}`));
@@ -80,6 +80,12 @@ function workerTable(status: RouterStatus, figures: RouterFigures): string {
   return textTable([head, ...rows]) + (starred ? "\n* takes no requests" : "");
 }
 
+/** Settings of all routers, without those that this one leaves out. */
+function sharedThatCount(cluster: RouterStatus["cluster"]): readonly (readonly [string, string])[] {
+  const left = new Set(cluster?.sharedProblems?.map(({ key }) => key));
+  return Object.entries(cluster?.shared ?? {}).filter(([key]) => !left.has(key));
+}
+
 /** A reason beside an engine. Of one that is down the whole of it stands below. */
 const short = (text: string): string => (text.length <= 60 ? text : `${text.slice(0, 59)}…`);
 
@@ -114,6 +120,7 @@ function troublesOf({ models, workers, access, tracing, cluster, sources, federa
     ...(cluster?.ok === false
       ? [`${cluster.source} is lost (${cluster.reason ?? ""}): who is known stays known, nobody new is found`]
       : []),
+    ...(cluster?.sharedProblems ?? []).map(({ key, problem }) => `shared setting ${key} does not count: ${problem}`),
     ...mirrorsOf(sources).flatMap(({ kvcached, state, reason }) =>
       state === "lost" ? [`kvcached ${kvcached} is lost (${reason ?? ""}): what it told last counts`] : [],
     ),

@@ -118,8 +118,10 @@ class EtcdMembership implements Membership {
 
   async mark(node: string, mark: NodeMark | undefined): Promise<void> {
     const key = this.#keys.mark(node);
-    if (mark === undefined) await this.#o.client.call("kv/deleterange", { key: base64(key) });
-    else await this.#o.client.call("kv/put", { key: base64(key), value: base64(mark) });
+    const until = "until then a node is taken out by stopping its agent";
+    if (mark === undefined)
+      await this.#write(`take the mark off "${node}"`, until, "kv/deleterange", { key: base64(key) });
+    else await this.#write(`mark "${node}"`, until, "kv/put", { key: base64(key), value: base64(mark) });
     // The watch says the same in a moment; whoever asked sees it now.
     if (mark === undefined) this.#state.delete(key);
     else this.#state.set(key, mark);
@@ -136,12 +138,25 @@ class EtcdMembership implements Membership {
       const key = base64(this.#keys.shared(name));
       return value === undefined ? { request_delete_range: { key } } : { request_put: { key, value: base64(value) } };
     });
-    await this.#o.client.call("kv/txn", { success });
+    await this.#write("share settings", "until then the last ones hold", "kv/txn", { success });
     for (const [name, value] of changes) {
       if (value === undefined) this.#state.delete(this.#keys.shared(name));
       else this.#state.set(this.#keys.shared(name), value);
     }
     this.#publish();
+  }
+
+  /** What an operator wants to change. @throws CgnError as `call()` does; while etcd is lost it says what helps meanwhile */
+  async #write(what: string, until: string, path: string, body: object): Promise<void> {
+    try {
+      await this.#o.client.call(path, body);
+    } catch (cause) {
+      if (isRefusal(cause)) throw cause;
+      const { endpoint } = this.#o.client;
+      const is = `etcd at ${endpoint}, where it would be kept for all routers, is lost (${whyOf(cause)})`;
+      const message = `Cannot ${what}: ${is}. Ask again when it is back; ${until}`;
+      throw new CgnError("DEPENDENCY_UNREACHABLE", message, { endpoint, why: whyOf(cause) }, { cause });
+    }
   }
 
   subscribe(listener: () => void): () => void {

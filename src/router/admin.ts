@@ -188,7 +188,10 @@ async function view(o: AdminOptions, query: URLSearchParams, path: string): Prom
   if (path === "/v1/cgn/prefixes") return core.prefixes.hottest(core.knowledge);
   if (path === LOGS_PATH) return logs(o.extras, query);
   if (path === "/v1/cgn/status") {
-    return { ...status(core, o.settings.nodeId, o.draining(), o.extras), cluster: clusterStatus(o.membership) };
+    return {
+      ...status(core, o.settings.nodeId, o.draining(), o.extras),
+      cluster: clusterStatus(o.membership, o.shared),
+    };
   }
   if (path === "/v1/cgn/usage") return { usage: core.metrics.subjects.usage() };
   if (path === "/v1/cgn/decisions") {

@@ -115,6 +115,12 @@ describe("shared settings", () => {
       holds: { admission: { maxQueue: 9 } },
       problems: [{ key: "router.policy" }],
     });
+    expect(await (await fetch(`${admin}/v1/cgn/status`)).json()).toMatchObject({
+      cluster: {
+        shared: { "router.policy": "quantum" },
+        sharedProblems: [{ key: "router.policy", problem: expect.stringContaining("quantum") }],
+      },
+    });
   });
 
   it("tell nothing else of the router's settings", async () => {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { overlayShared, type SharedTuning as Tuned } from "../config/shared-keys.ts";
+import { overlayShared, type SharedProblem, type SharedTuning as Tuned } from "../config/shared-keys.ts";
 import { CgnError } from "../core/errors.ts";
 import type { Log } from "../core/log.ts";
 import type { Membership } from "../core/membership.ts";
@@ -41,6 +41,11 @@ export class SharedTuning {
     this.#values = values;
     this.#log.info("Settings that all routers share changed", Object.fromEntries(values));
     return this.current();
+  }
+
+  /** What is shared and does not count, since this version does not understand it. */
+  problems(): readonly SharedProblem[] {
+    return overlayShared(this.#base, this.#values).problems;
   }
 
   /** For the admin port: what is shared, and what holds. */

@@ -164,9 +164,18 @@ describe.skipIf(missing !== undefined)("membership while etcd is away", () => {
     await membership.shared?.change(new Map([["router.policy", "weighted"]]));
     await etcd.kill();
     await eventually(membership, () => !membership.health().ok);
-    await expect(membership.mark("a", "cordoned")).rejects.toMatchObject({ code: "DEPENDENCY_UNREACHABLE" });
+    const refusal = (message: RegExp) => ({
+      code: "DEPENDENCY_UNREACHABLE",
+      message: expect.stringMatching(message),
+    });
+    await expect(membership.mark("a", "cordoned")).rejects.toMatchObject(
+      refusal(/^Cannot mark "a": etcd at http.* is lost \(.+\)\. Ask again when it is back; .*stopping its agent$/),
+    );
+    await expect(membership.mark("a", undefined)).rejects.toMatchObject(refusal(/^Cannot take the mark off "a": etcd/));
     const more = new Map([["router.policy", "random"]]);
-    await expect(membership.shared?.change(more)).rejects.toMatchObject({ code: "DEPENDENCY_UNREACHABLE" });
+    await expect(membership.shared?.change(more)).rejects.toMatchObject(
+      refusal(/^Cannot share settings: etcd .* is lost .* until then the last ones hold$/),
+    );
     expect(Object.fromEntries(membership.shared?.values() ?? [])).toEqual({ "router.policy": "weighted" });
     // Longer than a lease.
     await new Promise((resolve) => setTimeout(resolve, 2_500));
