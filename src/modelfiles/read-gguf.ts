@@ -1,5 +1,4 @@
 import { stat } from "node:fs/promises";
-import { gguf } from "@huggingface/gguf";
 import { CgnError } from "../core/errors.ts";
 import type { GgufTokenizer, ModelFiles } from "./model-files.ts";
 
@@ -39,6 +38,8 @@ export async function readGguf(path: string): Promise<ModelFiles> {
 
 async function header(path: string): Promise<Readonly<Record<string, unknown>>> {
   try {
+    // Loaded where it is needed: it brings a catalogue of the hub's libraries with it, 2 MB that most processes have no use for.
+    const { gguf } = await import("@huggingface/gguf");
     const { metadata } = await gguf(path, { allowLocalFile: true });
     return metadata as unknown as Record<string, unknown>;
   } catch (cause) {

@@ -1,4 +1,9 @@
 #!/usr/bin/env node
-import { main } from "../main.ts";
+import { boundHeapOf } from "../bound-heap.ts";
+import { requireNode } from "../require-node.ts";
 
-await main(["router", ...process.argv.slice(2)]);
+requireNode();
+const args = ["router", ...process.argv.slice(2)];
+boundHeapOf(args);
+const { main } = await import("../main.ts");
+await main(args);
