@@ -255,14 +255,26 @@ function mayBegin(bytes: Buffer): boolean {
 
 function addHeader(headers: Record<string, string | string[]>, line: string): void {
   const colon = line.indexOf(":");
-  const written = line.slice(0, Math.max(0, colon));
-  if (!NAME.test(written)) throw new NotHttp("its head has a line that is no header");
-  const name = written.toLowerCase();
+  const name = nameOf(line.slice(0, Math.max(0, colon)));
   const value = line.slice(colon + 1).trim();
   const before = headers[name];
   if (before === undefined) headers[name] = value;
   else if (typeof before === "string") headers[name] = [before, value];
   else before.push(value);
+}
+
+/** As names are written to how they are kept. Engines send a few dozen. */
+const NAMES = new Map<string, string>();
+const MAX_NAMES = 256;
+
+/** @throws NotHttp */
+function nameOf(written: string): string {
+  const known = NAMES.get(written);
+  if (known !== undefined) return known;
+  if (!NAME.test(written)) throw new NotHttp("its head has a line that is no header");
+  const name = written.toLowerCase();
+  if (NAMES.size < MAX_NAMES) NAMES.set(written, name);
+  return name;
 }
 
 function staysOpen(connection: string | string[] | undefined, byDefault: boolean): boolean {

@@ -37,6 +37,15 @@ export class BodyWriter {
   }
 }
 
+/**
+ * End an answer, of which nothing but perhaps the head was written, with its whole body. Node keeps a head and a body of bytes apart and writes them as a
+ * list; a text in the head's encoding it joins with the head.
+ */
+export function endWhole(res: ClientResponse, body: Buffer): void {
+  if (res instanceof ServerResponse && body.length <= MAX_FRAMED) res.end(body.toString("latin1"), "latin1");
+  else res.end(body);
+}
+
 /** Call back when more of a body is welcome, once; never where the connection ends before. */
 export function whenDrained(res: ClientResponse, then: () => void): void {
   if (res instanceof ServerResponse && res.socket !== null) res.socket.once("drain", then);

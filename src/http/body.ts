@@ -47,7 +47,7 @@ export function readBody(req: IncomingMessage, limitBytes: number): Promise<Buff
     const gone = (): void => {
       if (!req.complete) stop(new CgnError("CALLER_LEFT", "Client went away while it sent its body", {}) as CgnError);
     };
-    req.on("error", gone);
+    // `close` comes after any `error`, which Node tells only where somebody listens.
     req.on("close", gone);
   });
 }

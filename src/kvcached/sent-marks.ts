@@ -13,39 +13,52 @@ const MAX_OUT = 8_192;
  */
 const SAMPLED = 48;
 
+/** One that is out, and the next one with the same key. */
+interface Sent<T> {
+  readonly mark: T;
+  next: Sent<T> | undefined;
+}
+
 export function createSentMarks<T>(): SentMarks<T> {
-  const marks = new Map<string, T[]>();
+  const marks = new Map<number, Sent<T>>();
   let out = 0;
   return {
     note(root, prompt, mark) {
       const key = keyOf(root, prompt);
-      const list = marks.get(key);
-      if (list === undefined) marks.set(key, [mark]);
-      else list.push(mark);
+      const sent = { mark, next: undefined };
+      let last = marks.get(key);
+      if (last === undefined) marks.set(key, sent);
+      else {
+        while (last.next !== undefined) last = last.next;
+        last.next = sent;
+      }
       out++;
       while (out > MAX_OUT) {
-        const [oldest, dropped] = marks.entries().next().value as [string, T[]];
+        const [oldest, dropped] = marks.entries().next().value as [number, Sent<T>];
         marks.delete(oldest);
-        out -= dropped.length;
+        for (let each: Sent<T> | undefined = dropped; each !== undefined; each = each.next) out--;
       }
     },
     take(root, prompt) {
       const key = keyOf(root, prompt);
-      const list = marks.get(key);
-      const mark = list?.shift();
-      if (mark !== undefined) out--;
-      if (list?.length === 0) marks.delete(key);
-      return mark;
+      const first = marks.get(key);
+      if (first === undefined) return undefined;
+      out--;
+      if (first.next === undefined) marks.delete(key);
+      else marks.set(key, first.next);
+      return first.mark;
     },
   };
 }
 
 /** A few dozen multiplications: this runs twice a request. */
-function keyOf(root: string, prompt: Uint8Array): string {
+function keyOf(root: string, prompt: Uint8Array): number {
   const { length } = prompt;
   const step = Math.max(1, Math.floor(length / SAMPLED));
   let hash = 0x811c9dc5;
   for (let i = 0; i < length; i += step) hash = Math.imul(hash ^ prompt[i]!, 0x01000193);
   for (let i = Math.max(0, length - SAMPLED); i < length; i++) hash = Math.imul(hash ^ prompt[i]!, 0x01000193);
-  return `${hash >>> 0}/${length}/${root}`;
+  for (let i = 0; i < root.length; i++) hash = Math.imul(hash ^ root.charCodeAt(i), 0x01000193);
+  // 53 bits: the hash and the length.
+  return (hash >>> 0) * 2 ** 21 + (length % 2 ** 21);
 }

@@ -65,6 +65,14 @@ function endpointSpelling(read: RequestTarget | undefined, raw: string): Pick<Ex
   return { path: path.slice(0, -1), target: path.slice(0, -1) + target.slice(path.length) };
 }
 
+let last: { readonly raw: string; readonly spelling: Pick<Exchange, "path" | "target"> } | undefined;
+
+/** Most requests are for the same path as the one before. */
+function spellingOf(raw: string): Pick<Exchange, "path" | "target"> {
+  if (last?.raw !== raw) last = { raw, spelling: endpointSpelling(readTarget(raw), raw) };
+  return last.spelling;
+}
+
 /** Take a request in: its id, its path, and who must be told when the client goes. */
 export function accept(req: IncomingMessage, res: ClientResponse, nowMs: number): Exchange {
   return acceptFrom(req, req, res, nowMs);
@@ -73,17 +81,17 @@ export function accept(req: IncomingMessage, res: ClientResponse, nowMs: number)
 /** The same for a body that may be elsewhere. */
 export function acceptFrom(body: Exchange["body"], req: ClientRequest, res: ClientResponse, nowMs: number): Exchange {
   const raw = req.url ?? "/";
-  const read = readTarget(raw);
   const sent = req.headers["x-request-id"];
-  const spelling = endpointSpelling(read, raw);
+  const { path, target } = spellingOf(raw);
   const exchange: Exchange = {
     id: typeof sent === "string" && REQUEST_ID.test(sent) ? sent : randomUUID(),
     req,
     res,
     body,
     method: req.method ?? "GET",
-    ...spelling,
-    shape: shapeOf(spelling.path, req.headers["anthropic-version"]),
+    path,
+    target,
+    shape: shapeOf(path, req.headers["anthropic-version"]),
     startedMs: nowMs,
     subject: ANONYMOUS,
     ticket: FREE_TICKET,

@@ -85,7 +85,7 @@ export interface DecisionRecord {
   readonly queuedMs?: number;
   /** Microseconds from the body's last byte to the choice. */
   decisionUs?: number;
-  readonly attempts: AttemptRecord[];
+  attempts: readonly AttemptRecord[];
   outcome?: {
     readonly result: string;
     readonly status?: number;

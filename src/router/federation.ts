@@ -183,13 +183,9 @@ function begin(
 }
 
 function noteTry(record: DecisionRecord, peer: Peer, error: CgnError): void {
-  record.attempts.push({
-    worker: peer.url,
-    node: peer.name,
-    reason: `last resort (${error.code})`,
-    predictedCachedTokens: 0,
-    candidates: [],
-  });
+  const reason = `last resort (${error.code})`;
+  const attempt = { worker: peer.url, node: peer.name, reason, predictedCachedTokens: 0, candidates: [] };
+  record.attempts = [...record.attempts, attempt];
 }
 
 function settle(

@@ -190,12 +190,15 @@ function isOurs(name: string, subject: Pick<Subject, "authenticated">): boolean 
 /** At most so many workers are tried for one request. */
 const MAX_ATTEMPTS = 3;
 
+/** Most requests fail nowhere, and get no sets of their own. */
+const NONE: ReadonlySet<WorkerId> = new Set();
+
 /** What may be tried after a leg that sent nothing to the client. */
 export class Retries {
   /** Workers that failed this request and are not asked again. */
-  readonly tried = new Set<WorkerId>();
+  tried: ReadonlySet<WorkerId> = NONE;
   /** Workers whose connection was cut before any answer: asked once more, on a new one. */
-  readonly renewed = new Set<WorkerId>();
+  renewed: ReadonlySet<WorkerId> = NONE;
   #attempts = 0;
   #deaths = 0;
 
@@ -213,7 +216,7 @@ export class Retries {
   next(worker: WorkerId, end: LegEnd & { type: "retry" }, others: number): "same" | "other" | undefined {
     const { kind, phase } = end.failure;
     if (kind === "reset" && phase === "head" && !this.renewed.has(worker)) {
-      this.renewed.add(worker);
+      this.renewed = new Set([...this.renewed, worker]);
       return "same";
     }
     this.#attempts++;
@@ -221,7 +224,7 @@ export class Retries {
     const died = kind !== "lost" && phase !== "connect" && end.held === undefined;
     if (died) this.#deaths++;
     if (this.#attempts >= MAX_ATTEMPTS || this.#deaths > 1) return undefined;
-    this.tried.add(worker);
+    this.tried = new Set([...this.tried, worker]);
     return others > 0 ? "other" : undefined;
   }
 }

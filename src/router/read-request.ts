@@ -8,13 +8,14 @@ import { type ReadRequest, read } from "./read.ts";
  * @param target path and query, as far as they can be read
  * @throws CgnError REQUEST_TOO_LARGE, REQUEST_INVALID, CALLER_LEFT
  */
-export async function readRequest(
+export function readRequest(
   endpoint: Endpoint,
   from: IncomingMessage,
   target: string | undefined,
   limitBytes: number,
 ): Promise<ReadRequest> {
-  const body = await readBody(from, limitBytes);
-  const at = target?.indexOf("?") ?? -1;
-  return read(endpoint, body, from.headers["content-type"], at < 0 ? "" : target!.slice(at + 1));
+  return readBody(from, limitBytes).then((body) => {
+    const at = target?.indexOf("?") ?? -1;
+    return read(endpoint, body, from.headers["content-type"], at < 0 ? "" : target!.slice(at + 1));
+  });
 }

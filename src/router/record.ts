@@ -45,7 +45,8 @@ export function noteAttempt(core: RouterCore, record: DecisionRecord, choice: Ch
   if (heldBack !== undefined) attempt.heldBack = heldBack;
   if (typeof prefill === "string") attempt.whole = prefill;
   else if (prefill !== undefined) attempt.prefill = chosen(prefill);
-  record.attempts.push(attempt);
+  // Not `push()`: it makes room for 17 at the first.
+  record.attempts = record.attempts.length === 0 ? [attempt] : [...record.attempts, attempt];
 }
 
 function chosen({ worker, decision, predictedTokens }: Choice): ChosenRecord {

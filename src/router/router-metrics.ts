@@ -6,6 +6,7 @@ import type { Breaker } from "../routing/breaker.ts";
 import type { CounterCell, GaugeCell, HistogramCell } from "../telemetry/cells.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { AnswerFacts } from "./answer.ts";
+import type { Writable } from "./decisions.ts";
 import { SubjectMetrics } from "./subject-metrics.ts";
 import type { TrafficHistory } from "./traffic-history.ts";
 
@@ -20,6 +21,14 @@ export interface CacheSums {
   /** Sum of the absolute differences. */
   readonly errorTokens: number;
 }
+
+const NO_SUMS: CacheSums = {
+  requests: 0,
+  promptTokens: 0,
+  predictedTokens: 0,
+  reportedTokens: 0,
+  errorTokens: 0,
+};
 
 /** Weight of the past in the hit ratio at each request: about the last 200 count. */
 const RATIO_FORGET = 0.995;
@@ -56,7 +65,9 @@ export class RouterMetrics {
   /** The same, by who asked. */
   readonly subjects: SubjectMetrics;
   readonly #cells = new Map<string, ModelCells>();
-  readonly #caches = new Map<WorkerId, CacheSums>();
+  readonly #caches = new Map<WorkerId, Writable<CacheSums>>();
+  /** By worker and outcome. */
+  readonly #legs = new Map<WorkerId, Map<string, CounterCell>>();
   readonly #ratios = new Map<string, { prompt: number; cached: number }>();
   readonly #decision: { observe(seconds: number): void };
   readonly #history: TrafficHistory | undefined;
@@ -140,7 +151,12 @@ export class RouterMetrics {
   }
 
   legEnded(worker: WorkerId, outcome: Outcome | "retried" | "escalated"): void {
-    this.#metrics.counter("cgn_router_worker_requests_total", worker, outcome).inc();
+    let cells = this.#legs.get(worker);
+    if (cells === undefined) this.#legs.set(worker, (cells = new Map()));
+    let cell = cells.get(outcome);
+    if (cell === undefined)
+      cells.set(outcome, (cell = this.#metrics.counter("cgn_router_worker_requests_total", worker, outcome)));
+    cell.inc();
   }
 
   /** @param predicted undefined: the engine's figure does not say whether the prediction was right */
@@ -154,29 +170,19 @@ export class RouterMetrics {
     cells.cached.inc(cachedTokens);
     if (promptTokens !== undefined) this.#hitRatio(model, promptTokens, cachedTokens);
     if (predicted === undefined) return;
-    const sums = this.cacheOf(worker);
-    this.#caches.set(worker, {
-      requests: sums.requests + 1,
-      promptTokens: sums.promptTokens + (promptTokens ?? 0),
-      predictedTokens: sums.predictedTokens + predicted,
-      reportedTokens: sums.reportedTokens + cachedTokens,
-      errorTokens: sums.errorTokens + Math.abs(predicted - cachedTokens),
-    });
-    cells.predicted.inc(predicted);
-    cells.error.observe(Math.abs(predicted - cachedTokens));
+    this.predicted(model, worker, predicted, cachedTokens, promptTokens ?? 0);
   }
 
-  /** The prefill leg of a split request: what its engine had cached, against what was predicted. */
+  /** What an engine had cached, against what was predicted; of a split request it is the prefill's. */
   predicted(model: string, worker: WorkerId, predicted: number, cached: number, promptTokens: number): void {
     const cells = this.#of(model);
-    const sums = this.cacheOf(worker);
-    this.#caches.set(worker, {
-      requests: sums.requests + 1,
-      promptTokens: sums.promptTokens + promptTokens,
-      predictedTokens: sums.predictedTokens + predicted,
-      reportedTokens: sums.reportedTokens + cached,
-      errorTokens: sums.errorTokens + Math.abs(predicted - cached),
-    });
+    let sums = this.#caches.get(worker);
+    if (sums === undefined) this.#caches.set(worker, (sums = { ...NO_SUMS }));
+    sums.requests++;
+    sums.promptTokens += promptTokens;
+    sums.predictedTokens += predicted;
+    sums.reportedTokens += cached;
+    sums.errorTokens += Math.abs(predicted - cached);
     cells.predicted.inc(predicted);
     cells.error.observe(Math.abs(predicted - cached));
   }
@@ -193,15 +199,7 @@ export class RouterMetrics {
 
   /** What was predicted for a worker and what it reported, since the router started. */
   cacheOf(worker: WorkerId): CacheSums {
-    return (
-      this.#caches.get(worker) ?? {
-        requests: 0,
-        promptTokens: 0,
-        predictedTokens: 0,
-        reportedTokens: 0,
-        errorTokens: 0,
-      }
-    );
+    return { ...(this.#caches.get(worker) ?? NO_SUMS) };
   }
 
   /** Gauges that are read off the state when somebody looks. */
@@ -230,6 +228,7 @@ export class RouterMetrics {
 
   forget(worker: WorkerId): void {
     this.#caches.delete(worker);
+    this.#legs.delete(worker);
     this.#metrics.forget("worker", worker, "cgn_router_");
   }
 

@@ -206,8 +206,8 @@ async function tryWorkers(core: RouterCore, first: Routed): Promise<void> {
     // From here to the booking nothing waits: the group is the one of this very moment.
     const able = routed.legs.able(core.abilities, all.ready, exchange.path);
     if (able.length === 0 && all.ready.length > 0) throw lacking(core, all, exchange.path);
-    const same = able.filter((worker) => worker.id === only?.id);
-    const group = same.length > 0 ? { ...all, ready: same } : able === all.ready ? all : { ...all, ready: able };
+    const same = only === undefined ? undefined : able.find((worker) => worker.id === only?.id);
+    const group = same !== undefined ? { ...all, ready: [same] } : able === all.ready ? all : { ...all, ready: able };
     exchange.trace?.phase("choose");
     const { json, unmatched } = routed.request;
     const asked = { path: exchange.path, json, unmatched };

@@ -1,3 +1,4 @@
+import { endWhole } from "../http/body-writer.ts";
 import type { ClientResponse } from "../http/client-response.ts";
 import type { ResponseHeaders } from "../http/headers.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
@@ -133,7 +134,7 @@ export class WholeSink implements Sink {
     if (written !== undefined) c.headers["content-type"] = "application/json";
     if (sent.length > 0) c.headers["content-length"] = String(sent.length);
     c.res.writeHead(c.status, c.headers);
-    c.res.end(sent);
+    endWhole(c.res, sent);
     // The client does not wait for our reading.
     if (body.length <= PARSE_BYTES && body[0] === 0x7b) readWhole(body, c.facts);
     return { type: "complete", status: c.status };

@@ -8,12 +8,19 @@ import type { Outcome } from "./router-metrics.ts";
 /** Subjects that have a label of their own in metrics; the rest is `other`. Tokens may name any number of them. */
 const MAX_LABELS = 200;
 
+interface TokenCells {
+  readonly prompt: CounterCell;
+  readonly cached: CounterCell;
+  readonly completion: CounterCell;
+}
+
 /** Requests and tokens by who asked: as metrics with a bounded number of labels, and as a ledger. */
 export class SubjectMetrics {
   readonly #metrics: Metrics;
   readonly #ledger = new UsageLedger();
   readonly #labels = new Set<string>();
   readonly #ended = new Map<string, CounterCell>();
+  readonly #tokens = new Map<string, TokenCells>();
 
   constructor(metrics: Metrics) {
     this.#metrics = metrics;
@@ -43,13 +50,23 @@ export class SubjectMetrics {
     row.promptTokens += promptTokens;
     row.cachedTokens += cachedTokens;
     row.completionTokens += completionTokens;
-    this.#metrics.counter("cgn_router_subject_tokens_total", label, "prompt").inc(promptTokens);
-    this.#metrics.counter("cgn_router_subject_tokens_total", label, "cached").inc(cachedTokens);
-    this.#metrics.counter("cgn_router_subject_tokens_total", label, "completion").inc(completionTokens);
+    const cells = this.#tokensOf(label);
+    cells.prompt.inc(promptTokens);
+    cells.cached.inc(cachedTokens);
+    cells.completion.inc(completionTokens);
   }
 
   usage(): readonly Usage[] {
     return this.#ledger.rows();
+  }
+
+  #tokensOf(label: string): TokenCells {
+    let cells = this.#tokens.get(label);
+    if (cells === undefined) {
+      const of = (kind: string): CounterCell => this.#metrics.counter("cgn_router_subject_tokens_total", label, kind);
+      this.#tokens.set(label, (cells = { prompt: of("prompt"), cached: of("cached"), completion: of("completion") }));
+    }
+    return cells;
   }
 
   #labelOf({ name }: Subject): string {

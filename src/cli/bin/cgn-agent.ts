@@ -1,4 +1,6 @@
 #!/usr/bin/env node
-import { main } from "../main.ts";
+import { requireNode } from "../require-node.ts";
 
+requireNode();
+const { main } = await import("../main.ts");
 await main(["agent", ...process.argv.slice(2)]);
