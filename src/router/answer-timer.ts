@@ -45,6 +45,14 @@ export class AnswerTimer {
     this.#arm(this.#stallMs);
   }
 
+  /** All of the answer is there: only the end of the engine's answer is waited for, so long. */
+  ending(ms: number): void {
+    this.#heardMs = this.#clock.now();
+    this.#streams = true;
+    this.#limitMs = ms;
+    this.#arm(ms);
+  }
+
   /** The client takes nothing now. */
   pause(): void {
     this.#paused = true;

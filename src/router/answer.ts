@@ -46,8 +46,8 @@ export function readAnswer(body: unknown, facts: AnswerFacts): void {
   readEnd(body, facts);
   if (isObject(body["response"])) readAnswer(body["response"], facts);
   if (isObject(body["message"]) && "usage" in body["message"]) readUsage(body["message"]["usage"], facts);
-  readUsage(body["usage"], facts);
   readTimings(body["timings"], facts);
+  readUsage(body["usage"], facts);
   if (body["error"] !== undefined && body["error"] !== null) facts.error = body["error"];
   const choices = body["choices"];
   if (!Array.isArray(choices)) return;
@@ -80,9 +80,10 @@ function readTimings(timings: unknown, facts: AnswerFacts): void {
   const cached = count(timings["cache_n"]);
   const computed = count(timings["prompt_n"]);
   facts.promptMs = count(timings["prompt_ms"]) ?? facts.promptMs;
-  facts.cachedTokens ??= cached;
-  if (cached !== undefined && computed !== undefined) facts.promptTokens ??= cached + computed;
-  facts.completionTokens ??= count(timings["predicted_n"]);
+  facts.cachedTokens = cached ?? facts.cachedTokens;
+  if (cached !== undefined && computed !== undefined) facts.promptTokens = cached + computed;
+  // With `timings_per_token` each chunk has them: the last one counts.
+  facts.completionTokens = count(timings["predicted_n"]) ?? facts.completionTokens;
 }
 
 /** Characters of an answer that are kept for the index. */

@@ -3,7 +3,7 @@ import type { UpstreamFailure } from "../http/upstream-failure.ts";
 import { isObject, readAnswer } from "./answer.ts";
 import { apiErrorEvent } from "./api-errors.ts";
 import type { StreamConversion } from "./convert/conversion.ts";
-import { errorEvent, type LegEnd, type Sink, type SinkContext } from "./sinks.ts";
+import { DONE, errorEvent, type LegEnd, type Sink, type SinkContext } from "./sinks.ts";
 
 /** A stream of chat completion chunks that becomes the events of the API which the client speaks. */
 export class ConvertedSink implements Sink {
@@ -48,6 +48,7 @@ export class ConvertedSink implements Sink {
   }
 
   fail(failure: UpstreamFailure): LegEnd {
+    if (this.#ended) return this.end();
     if (!this.#started && (this.#c.opened || !this.#c.res.headersSent)) return { type: "retry", failure };
     this.#c.res.end(errorEvent(failure, this.#c.shape));
     return { type: "broken", failure };
@@ -55,11 +56,15 @@ export class ConvertedSink implements Sink {
 
   #event(data: Buffer): void {
     const { facts, shape } = this.#c;
+    if (data.length === DONE.length && data.equals(DONE)) {
+      this.#done();
+      return;
+    }
     let chunk: unknown;
     try {
       chunk = JSON.parse(data.toString("utf8"));
     } catch {
-      // `[DONE]`, or what no client could read either.
+      // No client could read it either.
       return;
     }
     if (!isObject(chunk)) return;
@@ -75,6 +80,14 @@ export class ConvertedSink implements Sink {
     }
     this.#ended = true;
     this.#out += apiErrorEvent(errorOf(facts.error, shape), shape).toString();
+    this.#c.onOver();
+  }
+
+  #done(): void {
+    this.#c.onOver();
+    if (!this.#c.facts.finished) return;
+    this.#ended = true;
+    this.#out += this.#conversion.end();
   }
 
   #flush(): boolean {

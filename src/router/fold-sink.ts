@@ -13,6 +13,7 @@ export class FoldSink implements Sink {
   readonly #splitter = new SseSplitter();
   readonly #folder = new AnswerFolder();
   #bytes = 0;
+  #done = false;
 
   constructor(c: SinkContext) {
     this.#c = c;
@@ -21,7 +22,12 @@ export class FoldSink implements Sink {
   data(chunk: Buffer): boolean | UpstreamFailure {
     this.#bytes += chunk.length;
     this.#splitter.push(chunk, ({ data }) => {
-      if (data === undefined || data.equals(DONE)) return;
+      if (data === undefined || this.#done) return;
+      if (data.equals(DONE)) {
+        this.#done = true;
+        this.#c.onOver();
+        return;
+      }
       this.#c.onFirst();
       this.#c.onPart();
       const parsed = parse(data);
@@ -34,10 +40,18 @@ export class FoldSink implements Sink {
   }
 
   end(): LegEnd {
+    const failure = { kind: "reset", phase: "body", message: "its stream ended without a finish" } as const;
+    return this.#answer() ?? { type: "retry", failure };
+  }
+
+  fail(failure: UpstreamFailure): LegEnd {
+    return (this.#done ? this.#answer() : undefined) ?? { type: "retry", failure };
+  }
+
+  #answer(): LegEnd | undefined {
     const c = this.#c;
     const answer = c.facts.error === undefined ? this.#folder.result() : { error: c.facts.error };
-    if (answer === undefined)
-      return this.fail({ kind: "reset", phase: "body", message: "its stream ended without a finish" });
+    if (answer === undefined) return undefined;
     const status = c.facts.error === undefined ? c.status : errorStatus(c.facts.error);
     const folded = Buffer.from(JSON.stringify(answer));
     const body = c.rewrite?.(status, folded) ?? folded;
@@ -49,9 +63,5 @@ export class FoldSink implements Sink {
     });
     c.res.end(body);
     return { type: "complete", status };
-  }
-
-  fail(failure: UpstreamFailure): LegEnd {
-    return { type: "retry", failure };
   }
 }

@@ -52,6 +52,9 @@ export interface RelayPlan {
   onFirst(): void;
 }
 
+/** After the last event of its stream an engine has so long to end its answer. Nothing but that end is missing. */
+const END_MS = 1_000;
+
 /** A stream that shows no data for so long gets its head all the same, so that clients and proxies wait on. */
 const COMMIT_MS = 15_000;
 
@@ -148,6 +151,7 @@ export class Relay implements UpstreamHandler, Leg {
       untilClose: headers["content-length"] === undefined && headers["transfer-encoding"] === undefined,
       onFirst: () => this.#first(),
       onPart: () => this.#timer?.heard(),
+      onOver: () => this.#timer?.ending(END_MS),
     };
     const type = String(headers["content-type"] ?? "");
     const events = isEvents(headers);

@@ -64,6 +64,8 @@ export interface SinkContext {
   onFirst(): void;
   /** A part of what streams came: events, not comments. */
   onPart(): void;
+  /** The stream said that it is over. Its connection should end at once; where it does not, `fail()` is called soon. */
+  onOver(): void;
 }
 
 /** The last event of a stream in OpenAI's form. */

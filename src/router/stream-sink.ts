@@ -3,6 +3,7 @@ import { SseSplitter } from "../http/sse.ts";
 import type { UpstreamFailure } from "../http/upstream-failure.ts";
 import { type AnswerFacts, isObject, readAnswer } from "./answer.ts";
 import type { ContinuedStream } from "./continuation.ts";
+import { withoutUsage } from "./last-chunk.ts";
 import {
   DONE,
   errorEvent,
@@ -30,6 +31,11 @@ export class StreamSink implements Sink {
   #out: Buffer[] = [];
   #held = 0;
   #started = false;
+  /** What waits for the usage chunk that may follow it. */
+  #last: Buffer | undefined;
+  /** The stream's last event came: `[DONE]`, an error, or the end of an answer of the Messages or Responses API. */
+  #over = false;
+  /** It was `[DONE]`: nothing comes after it. */
   #done = false;
   /** An event with data was in the last chunk. */
   #heard = false;
@@ -45,6 +51,7 @@ export class StreamSink implements Sink {
   }
 
   data(chunk: Buffer): boolean | UpstreamFailure {
+    if (this.#done) return true;
     if (this.#blind || (this.#plain && this.#started && this.#splitter.empty && this.#isOnlyText(chunk))) {
       this.#c.onPart();
       return this.#send(chunk);
@@ -53,6 +60,7 @@ export class StreamSink implements Sink {
     this.#splitter.push(chunk, (event) => this.#event(event.raw, event.data));
     if (this.#splitter.overflowed) {
       this.#blind = this.#started = true;
+      this.#release();
       this.#out.push(this.#splitter.flush()!);
     }
     if (this.#heard) this.#c.onPart();
@@ -73,30 +81,39 @@ export class StreamSink implements Sink {
 
   end(): LegEnd {
     const rest = this.#splitter.flush();
-    if (rest !== undefined) this.#out.push(rest);
     const c = this.#c;
-    if (c.mustFinish && !this.#blind && !this.#done && !c.facts.finished && c.facts.error === undefined) {
+    if (c.mustFinish && !this.#blind && !this.#over && !c.facts.finished) {
       return this.fail({ kind: "reset", phase: "body", message: "its stream ended without a finish" });
     }
-    if (!c.res.headersSent) c.res.writeHead(c.status, c.headers);
-    this.#flush();
-    c.res.end();
-    return { type: "complete", status: c.status };
+    this.#release();
+    if (rest !== undefined && !this.#done) this.#out.push(rest);
+    return this.#complete();
   }
 
   fail(failure: UpstreamFailure): LegEnd {
     if (!this.#started && (this.#c.opened || !this.#c.res.headersSent)) return { type: "retry", failure };
     // What is left of an event would make the error unreadable.
     this.#splitter.flush();
+    this.#release();
+    if (this.#over) return this.#complete();
+    this.#flush();
     const { stream, facts, res } = this.#c;
     if (stream?.usable === true && !this.#blind) {
       if (!facts.finished) return { type: "cut", failure };
       // All of its text is there.
-      res.end(this.#done ? undefined : "data: [DONE]\n\n");
+      res.end("data: [DONE]\n\n");
       return { type: "complete", status: this.#c.status };
     }
     this.#c.res.end(errorEvent(failure, this.#c.shape));
     return { type: "broken", failure };
+  }
+
+  #complete(): LegEnd {
+    const { res, status, headers } = this.#c;
+    if (!res.headersSent) res.writeHead(status, headers);
+    this.#flush();
+    res.end();
+    return { type: "complete", status };
   }
 
   #flush(): boolean {
@@ -117,25 +134,51 @@ export class StreamSink implements Sink {
     if (chunk[last] !== 10 || chunk[last - 1] !== 10 || chunk[0] !== 0x64 || last > MAX_TEXT_BYTES) return false;
     const text = chunk.toString("latin1");
     if (!text.startsWith("data: {") || NOT_ONLY_TEXT.test(text)) return false;
-    if (!this.#c.facts.finished && FINISH.test(text)) this.#c.facts.finished = true;
-    return true;
+    const { facts, dropUsage } = this.#c;
+    const finish = (dropUsage || !facts.finished) && FINISH.test(text);
+    if (finish) facts.finished = true;
+    // The usage chunk may have something that belongs into the one before it.
+    return !dropUsage || !(finish || this.#last !== undefined);
   }
 
   #event(raw: Buffer, data: Buffer | undefined): void {
+    if (this.#done) return;
     if (data !== undefined) {
       this.#heard = true;
       if (!this.#started) {
         this.#started = true;
         this.#c.onFirst();
       }
-      if (data.length === DONE.length && data.equals(DONE)) this.#done = true;
+      if (data.length === DONE.length && data.equals(DONE)) this.#done = this.#over = true;
       else if (this.#c.stream !== undefined) {
         this.#take(raw, data, this.#c.stream);
         return;
-      } else if (readEvent(data, this.#c) && this.#c.dropUsage) return;
+      } else {
+        const usage = readEvent(data, this.#c);
+        if (usage !== undefined && this.#c.dropUsage) {
+          this.#release(usage);
+          return;
+        }
+      }
+      if (isLast(raw) || this.#c.facts.error !== undefined) this.#over = true;
+      if (this.#over) this.#c.onOver();
     }
-    this.#out.push((data === undefined ? undefined : this.#c.mend?.(data)) ?? raw);
+    this.#push((data === undefined ? undefined : this.#c.mend?.(data)) ?? raw, data !== undefined);
+  }
+
+  #push(raw: Buffer, ofAnswer: boolean): void {
+    this.#release();
     if (!this.#started) this.#held += raw.length;
+    const { dropUsage, facts } = this.#c;
+    if (ofAnswer && dropUsage && facts.finished && !this.#over && FINISH.test(raw.toString("latin1"))) this.#last = raw;
+    else this.#out.push(raw);
+  }
+
+  /** Nothing more is waited for. @param usage the usage chunk, which the client does not get */
+  #release(usage?: unknown): void {
+    if (this.#last === undefined) return;
+    this.#out.push(usage === undefined ? this.#last : withoutUsage(this.#last, usage));
+    this.#last = undefined;
   }
 
   /** An event of a stream that may go on elsewhere, or that went on here. */
@@ -149,9 +192,23 @@ export class StreamSink implements Sink {
     const taken = stream.take(chunk);
     if (chunk !== undefined && taken === undefined) return;
     readAnswer(taken, this.#c.facts);
-    if (this.#c.dropUsage && isUsageOnly(taken)) return;
-    this.#out.push(taken === chunk ? raw : Buffer.from(`data: ${JSON.stringify(taken)}\n\n`));
+    if (this.#c.dropUsage && isUsageOnly(taken)) {
+      this.#release(taken);
+      return;
+    }
+    if (this.#c.facts.error !== undefined) {
+      this.#over = true;
+      this.#c.onOver();
+    }
+    this.#push(taken === chunk ? raw : Buffer.from(`data: ${JSON.stringify(taken)}\n\n`), true);
   }
+}
+
+/** The last event of an answer of the Messages or Responses API, or an error in the former's form. */
+const LAST_EVENT = /^event: ?(?:message_stop|error|response\.(?:completed|incomplete|failed))\r?\n/;
+
+function isLast(raw: Buffer): boolean {
+  return raw[0] === 0x65 && LAST_EVENT.test(raw.toString("latin1", 0, 32));
 }
 
 /** An engine's error that is not the request's fault. */
@@ -159,17 +216,12 @@ function isServerError(error: unknown): boolean {
   return error !== undefined && error !== null && errorStatus(error) >= 500;
 }
 
-/** Take the figures of one event. @returns true for a chunk that holds nothing but usage */
-function readEvent(data: Buffer, c: SinkContext): boolean {
-  if (data.length > PARSE_BYTES || (!c.wantText && !worthParsing(data, c.facts))) return false;
-  let chunk: unknown;
-  try {
-    chunk = JSON.parse(data.toString("utf8"));
-  } catch {
-    return false;
-  }
+/** Take the figures of one event. @returns a chunk whose choices are none, with usage */
+function readEvent(data: Buffer, c: SinkContext): unknown {
+  if (data.length > PARSE_BYTES || (!c.wantText && !worthParsing(data, c.facts))) return undefined;
+  const chunk = parse(data);
   readAnswer(chunk, c.facts);
-  return isUsageOnly(chunk);
+  return isUsageOnly(chunk) ? chunk : undefined;
 }
 
 function isUsageOnly(chunk: unknown): boolean {
