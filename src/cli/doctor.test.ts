@@ -93,6 +93,13 @@ describe("engineFindings()", () => {
     expect(known).toMatchObject({ level: "good", what: "vllm 0.32.0 (/vllm); kv_offload lmcache would work" });
     expect(engineFindings([])[0]?.mend).toContain("pip install");
   });
+
+  it("does not say that none is installed where a Python did not answer", () => {
+    const found = engineFindings([], ["/venv/bin/python3"]);
+    expect(codes(found)).toEqual(["packages-unknown"]);
+    expect(found).toHaveLength(1);
+    expect(engineFindings([VLLM], ["/venv/bin/python3"])).toHaveLength(2);
+  });
 });
 
 describe("portFindings()", () => {

@@ -14,7 +14,9 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { freePort } from "../process/testing/harness.ts";
 import type { CliContext, Values } from "./command.ts";
+import { findEngines } from "./init/find-engines.ts";
 import { findModels, modelName } from "./init/find-models.ts";
+import { findRunning } from "./init/find-running.ts";
 import { initCommand } from "./init.ts";
 
 let dir: string;
@@ -100,15 +102,62 @@ describe("cgn init", () => {
     } finally {
       server.close();
     }
-    await expect(init({ url, yes: true, force: true })).rejects.toMatchObject({ code: "DEPENDENCY_UNREACHABLE" });
+    const gone = init({ url: `http://127.0.0.1:${await freePort()}`, yes: true, force: true });
+    await expect(gone).rejects.toMatchObject({ code: "DEPENDENCY_UNREACHABLE" });
+    await expect(gone).rejects.toThrow("nobody listens there. Start the engine first");
     await expect(init({ url: "nonsense", yes: true, force: true })).rejects.toMatchObject({ code: "BAD_INVOCATION" });
+  });
+
+  // It said of cgn's own endpoint, and of one that wants a key, "it names no model there".
+  it.each([
+    ["an endpoint of cgn", { owned_by: "cgn" }, 200, "that is an endpoint of cgn already. Name an engine behind it"],
+    ["one that asks for a key", {}, 401, "it asks for an API key (401)"],
+    ["what is no engine", {}, 404, "it answers /v1/models with 404"],
+    ["one without a model", { id: undefined }, 200, "it names no model there"],
+  ])("says of %s why it cannot be adopted", async (_, more, status, words) => {
+    const { server, url } = await openAi("m", more, status);
+    await expect(init({ url, yes: true, print: true })).rejects.toThrow(`Cannot adopt ${url}: ${words}`);
+    server.close();
   });
 });
 
-async function openAi(model: string): Promise<{ server: Server; url: string }> {
+describe("findRunning()", () => {
+  it("tells engines from those who say nothing in time, and leaves out the rest", async () => {
+    const engine = await openAi("m");
+    const own = await openAi("m", { owned_by: "cgn" });
+    const silent = createServer();
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    const ports = [engine.url, own.url].map((url) => Number(new URL(url).port));
+    const { port } = silent.address() as { port: number };
+    const found = await findRunning([...ports, port, await freePort()], 3_000);
+    expect(found.running.map(({ url }) => url)).toEqual([engine.url]);
+    expect(found.silent).toEqual([`http://127.0.0.1:${port}`]);
+    for (const server of [engine.server, own.server, silent]) server.closeAllConnections();
+    for (const server of [engine.server, own.server, silent]) server.close();
+  });
+});
+
+describe("findEngines()", () => {
+  it("names a Python that did not tell its packages, and asks each once", async () => {
+    mkdirSync(join(dir, ".venv", "bin"), { recursive: true });
+    for (const name of ["python3", "vllm"]) {
+      writeFileSync(join(dir, ".venv", "bin", name), `#!${join(dir, ".venv", "bin", "python3")}\n`);
+      chmodSync(join(dir, ".venv", "bin", name), 0o755);
+    }
+    const asked: string[] = [];
+    const env = { PATH: join(dir, "bin"), HOME: dir, XDG_CACHE_HOME: dir };
+    const found = await findEngines(env, dir, async (python) => void asked.push(python));
+    // A clone may have the demo's beside it.
+    expect(found.silent).toContain(join(dir, ".venv", "bin", "python3"));
+    expect(found.installed.map(({ engine }) => engine.kind)).toEqual(["llama_cpp"]);
+    expect(new Set(asked)).toEqual(new Set(found.silent));
+  });
+});
+
+async function openAi(model: string, more: object = {}, status = 200): Promise<{ server: Server; url: string }> {
   const server = createServer((req, res) => {
-    res.statusCode = req.url === "/v1/models" ? 200 : 404;
-    res.end(JSON.stringify({ object: "list", data: [{ id: model, object: "model" }] }));
+    res.statusCode = req.url === "/v1/models" ? status : 404;
+    res.end(JSON.stringify({ object: "list", data: [{ id: model, object: "model", ...more }] }));
   });
   const port = await freePort();
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));

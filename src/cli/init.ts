@@ -52,6 +52,7 @@ export const initCommand: Command = {
     const given = await givenOf(options, cli);
     cli.err("Looking at this host: engines, models, GPUs, ports");
     const look = await lookAtHost(cli.env, cli.cwd);
+    for (const line of look.silent) cli.err(`warning: ${line}`);
     const asker = isAsked
       ? askAtTerminal({
           input: process.stdin,
@@ -113,10 +114,8 @@ async function runningAt(url: string, kind: string | undefined): Promise<Given["
     throw new CgnError("BAD_INVOCATION", `Cannot read --url "${url}": it is no address. ${should}`, {});
   }
   const found = await askEngine(base);
-  if (found === undefined) {
-    const should = "Start the engine first, or correct --url";
-    throw new CgnError("DEPENDENCY_UNREACHABLE", `Cannot adopt ${base}: it names no model there. ${should}`, {});
-  }
+  if ("is" in found)
+    throw new CgnError("DEPENDENCY_UNREACHABLE", `Cannot adopt ${base}: ${found.is}. ${found.should}`, {});
   return { ...found, kind: ENGINE_KINDS.find((each) => each === kind) ?? found.kind };
 }
 

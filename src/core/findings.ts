@@ -24,6 +24,11 @@ export const FINDINGS = {
     about: "A Python package that the engine, or the chosen `kv_offload`, needs is not installed beside the engine",
     mend: "Install it into the engine's own Python",
   },
+  "packages-unknown": {
+    error: "ENGINE_NOT_FOUND",
+    about: "The engine's Python did not tell within 30 s which packages it has, or fails: nothing of them was checked",
+    mend: "Run that Python by hand, or try again when this host has less to do",
+  },
   "package-version": {
     error: "NOT_SUPPORTED",
     about: "A package that the chosen `kv_offload` needs has another version than those that cgn renders for",

@@ -50,11 +50,22 @@ async function lookAtFolders(loaded: LoadedConfig | undefined, env: CliContext["
 
 /** Which engines could be started here, and whether cgn knows their versions. */
 export async function lookAtEngines(cli: Pick<CliContext, "env" | "cwd">): Promise<Diagnosis[]> {
-  return engineFindings(await findEngines(cli.env, cli.cwd));
+  const { installed, silent } = await findEngines(cli.env, cli.cwd);
+  return engineFindings(installed, silent);
 }
 
-/** Pure part of `lookAtEngines()`. */
-export function engineFindings(found: readonly InstalledEngine[]): Diagnosis[] {
+/** Pure part of `lookAtEngines()`. @param silent Pythons that did not tell which packages they have */
+export function engineFindings(found: readonly InstalledEngine[], silent: readonly string[] = []): Diagnosis[] {
+  const area = "engines";
+  const unknown = silent.map((python): Diagnosis => {
+    const what = `${python} did not tell which packages it has: engines in it are not known`;
+    const mend = "Run it by hand to see why, or try again when this host has less to do";
+    return { area, level: "warning", what, mend, code: "packages-unknown" };
+  });
+  return [...unknown, ...(unknown.length > 0 && found.length === 0 ? [] : knownEngines(found))];
+}
+
+function knownEngines(found: readonly InstalledEngine[]): Diagnosis[] {
   const area = "engines";
   if (found.length === 0) {
     const ways = ENGINES.flatMap((engine) => installOf(engine) ?? []);

@@ -27,23 +27,40 @@ export interface InstalledEngine {
   readonly offloads: readonly KvOffload[];
 }
 
+export interface EnginesFound {
+  readonly installed: readonly InstalledEngine[];
+  /** Pythons that did not tell which packages they have: what is installed there is not known. */
+  readonly silent: readonly string[];
+}
+
+/** What is asked of each Python that an engine could be of. */
+export type AskPackages = typeof askPackages;
+
 /** Every way of every engine that is installed here: on PATH, in the virtual environment in use, in one of this folder or of the home folder. */
-export async function findEngines(env: Env, cwd: string): Promise<InstalledEngine[]> {
+export async function findEngines(env: Env, cwd: string, ask: AskPackages = askPackages): Promise<EnginesFound> {
   const found = readHostFacts(env).found;
   const folders = [undefined, ...(await environments(env, cwd))];
   const tries = ENGINES.filter(({ spawns }) => spawns).flatMap((engine) =>
     (engine.installs ?? [{}]).map((options) => ({ engine, options })),
   );
+  // One question for all engines: the same Python is asked once, not by each of them.
+  const every = tries.flatMap(({ engine, options }) => packagesOf(engine, options, found));
+  const silent = new Set<string>();
+  const packages = async (python: string) => {
+    const told = await ask(python, every, env);
+    if (told === undefined) silent.add(python);
+    return told;
+  };
   const all = await Promise.all(
     tries.map(async ({ engine, options }) => {
       for (const folder of folders) {
-        const there = await tryEngine(engine, options, found, folder, env);
+        const there = await tryEngine(engine, options, { found, folder, env, packages });
         if (there !== undefined) return there;
       }
       return undefined;
     }),
   );
-  return all.flatMap((each) => each ?? []);
+  return { installed: all.flatMap((each) => each ?? []), silent: [...silent].sort() };
 }
 
 /** How an engine that is not here is installed, in the words of its own check. */
@@ -86,22 +103,25 @@ function needsOf(
   return engine.needs?.(launch, engine.launch(launch));
 }
 
+interface Place {
+  readonly found: readonly string[];
+  /** Undefined: PATH. */
+  readonly folder: string | undefined;
+  readonly env: Env;
+  packages(python: string): ReturnType<AskPackages>;
+}
+
 async function tryEngine(
   engine: Engine,
   options: Readonly<Record<string, string>>,
-  found: readonly string[],
-  folder: string | undefined,
-  env: Env,
+  { found, folder, env, packages: packagesIn }: Place,
 ): Promise<InstalledEngine | undefined> {
   const needs = needsOf(engine, options, "none", found);
   if (needs === undefined) return undefined;
   const path = folder === undefined ? env["PATH"] : folder;
   const program = await findProgram(needs.program, { ...env, PATH: path });
   if (program.path === undefined || program.pythonMissing !== undefined) return undefined;
-  const packages =
-    program.python === undefined
-      ? undefined
-      : await askPackages(program.python, packagesOf(engine, options, found, needs), env);
+  const packages = program.python === undefined ? undefined : await packagesIn(program.python);
   const version = packages === undefined || needs.own === undefined ? undefined : versionOf(needs.own, packages);
   if (needs.own !== undefined && (packages === undefined || !isThere(needs.own, packages))) return undefined;
   const onPath = (env["PATH"] ?? "").split(delimiter).includes(dirname(program.path)) && folder === undefined;
@@ -119,13 +139,13 @@ async function tryEngine(
   };
 }
 
-/** Everything that any offload of the engine needs, asked at once. */
+/** Everything that the engine and any of its offloads need. */
 function packagesOf(
   engine: Engine,
   options: Readonly<Record<string, string>>,
   found: readonly string[],
-  { own }: HostNeeds,
 ): HostNeeds["packages"] {
+  const own = needsOf(engine, options, "none", found)?.own;
   const offloads = KV_OFFLOADS.filter((offload) => engine.cell(offload, "both").supported);
   const needed = offloads.flatMap((offload) => needsOf(engine, options, offload, found)?.packages ?? []);
   return [...(own === undefined ? [] : [own]), ...needed];

@@ -10,15 +10,19 @@ import type { HostLook } from "./questions.ts";
 
 /** Look at this host: engines installed and running, models, GPUs, memory. Starts and changes nothing. */
 export async function lookAtHost(env: Readonly<Record<string, string | undefined>>, cwd: string): Promise<HostLook> {
-  const [installed, running, models, host] = await Promise.all([
+  const [engines, answering, models, host] = await Promise.all([
     findEngines(env, cwd),
     findRunning(),
     findModels(env, cwd),
     readHost(true),
   ]);
   return {
-    installed,
-    running,
+    installed: engines.installed,
+    running: answering.running,
+    silent: [
+      ...engines.silent.map((python) => `${python} did not tell which packages it has: engines in it are not known`),
+      ...answering.silent.map((url) => `${url} did not answer in time: whether an engine runs there is not known`),
+    ],
     models,
     gpus: host.gpus,
     memoryBytes: host.memoryBytes ?? totalmem(),

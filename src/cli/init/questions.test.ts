@@ -9,6 +9,7 @@ const GIB = 1024 ** 3;
 const LOOK: HostLook = {
   installed: [],
   running: [],
+  silent: [],
   models: [],
   gpus: [],
   memoryBytes: 64 * GIB,
@@ -94,6 +95,8 @@ describe("askAll()", () => {
     const told = (look: Partial<HostLook>) => askAll(DEFAULTS, { cwd: "/" }, { ...LOOK, ...look });
     await expect(told({})).rejects.toMatchObject({ code: "ENGINE_NOT_FOUND" });
     await expect(told({})).rejects.toThrow(/pip install .*--engine or --url/);
+    const silent = ["/venv/bin/python3 did not tell which packages it has: engines in it are not known"];
+    await expect(told({ silent })).rejects.toThrow(/none was found, and \/venv\/bin\/python3 did not tell .*Try again/);
     await expect(told({ installed: [LLAMA], models: [HUB] })).rejects.toThrow("Name a .gguf file with --model");
   });
 });

@@ -16,6 +16,8 @@ import type { RunningEngine } from "./find-running.ts";
 export interface HostLook {
   readonly installed: readonly InstalledEngine[];
   readonly running: readonly RunningEngine[];
+  /** What did not answer in time, a sentence each: what is not found may be there. */
+  readonly silent: readonly string[];
   readonly models: readonly FoundModel[];
   readonly gpus: readonly GpuState[];
   readonly memoryBytes: number;
@@ -109,6 +111,11 @@ async function askEngine(ask: Asker, given: Given, look: HostLook): Promise<Star
     value: { missing },
   }));
   if (found.length === 0 && ask.takesDefaults) {
+    if (look.silent.length > 0) {
+      const should = "Try again when this host has less to do, or name the engine with --engine or --url";
+      const is = `none was found, and ${look.silent.join("; ")}`;
+      throw new CgnError("ENGINE_NOT_FOUND", `Cannot choose an engine: ${is}. ${should}`, { program: "" });
+    }
     const should = `Install one (${others.map(({ label }) => label.replace(", not installed here", "")).join("; ")}), or name it with --engine or --url`;
     throw new CgnError("ENGINE_NOT_FOUND", `Cannot choose an engine: none is installed and none runs here. ${should}`, {
       program: "",

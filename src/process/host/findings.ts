@@ -104,9 +104,11 @@ export function pipInstall(
 const requirement = ({ name, range }: PackageNeed): string => `${name}${(range ?? "").split(" ").join(",")}`;
 
 function packageFindings({ needs, state: { program, packages, installer } }: CheckedLaunch): Finding[] {
-  // No Python program, or one that cannot be asked: its own start will tell.
-  if (packages === undefined || program.python === undefined) return [];
-  const python = program.python;
+  const { python } = program;
+  // No Python program: its own start will tell.
+  if (python === undefined) return [];
+  if (packages === undefined)
+    return needs.own === undefined && needs.packages.length === 0 ? [] : [unknown(needs, python)];
   const own =
     needs.own === undefined || isThere(needs.own, packages) ? [] : [missing(needs.own, needs, python, installer)];
   // Without the engine itself this is another Python than the one that is meant.
@@ -126,6 +128,16 @@ function packageFindings({ needs, state: { program, packages, installer } }: Che
       },
     ];
   });
+}
+
+function unknown({ programKeys }: HostNeeds, python: string): Finding {
+  return {
+    code: "packages-unknown",
+    severity: "warning",
+    what: `${python} did not tell which packages it has, so that nothing of them was checked`,
+    remedy: "Run it by hand to see why, or try again when this host has less to do",
+    keys: programKeys,
+  };
 }
 
 function missing(need: PackageNeed, needs: HostNeeds, python: string, installer: LaunchState["installer"]): Finding {

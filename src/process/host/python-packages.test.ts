@@ -47,6 +47,14 @@ describe("askPackages()", () => {
     expect(python.asked()).toBe(3);
   });
 
+  it("asks once for those who ask while it is being asked", async () => {
+    const python = fakePython("shared", say({ nixl: {} }, [dir]));
+    const cache = new PackageCache();
+    const ask = () => askPackages(python.path, NEEDS, {}, cache);
+    expect(await Promise.all([ask(), ask(), ask()])).toEqual([{ nixl: {} }, { nixl: {} }, { nixl: {} }]);
+    expect(python.asked()).toBe(1);
+  });
+
   it.each([
     ["fails", "exit 3"],
     ["says nothing", "true"],

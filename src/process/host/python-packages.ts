@@ -3,8 +3,8 @@ import { stat } from "node:fs/promises";
 import type { PackageNeed } from "../../core/host-needs.ts";
 import type { PackageState } from "./host-state.ts";
 
-/** A Python that starts from a cold network disk takes seconds. */
-const TIMEOUT_MS = 10_000;
+/** A Python that starts from a cold network disk takes seconds, on a busy host more. */
+const TIMEOUT_MS = 30_000;
 
 /**
  * Asked of an engine's own interpreter: which distributions are there, by their metadata. Imports nothing that is asked for, so
@@ -39,6 +39,7 @@ interface Kept extends Answer {
 /** Answers by interpreter and question, for as long as nothing that they depend on has changed. */
 export class PackageCache {
   readonly #kept = new Map<string, Kept>();
+  readonly #asked = new Map<string, Promise<Answer | undefined>>();
 
   get(key: string): Kept | undefined {
     return this.#kept.get(key);
@@ -46,6 +47,16 @@ export class PackageCache {
 
   set(key: string, kept: Kept): void {
     this.#kept.set(key, kept);
+  }
+
+  /** Who asks while the same is being asked gets that answer: several at once are what makes a busy host busier. */
+  once(key: string, ask: () => Promise<Answer | undefined>): Promise<Answer | undefined> {
+    let asked = this.#asked.get(key);
+    if (asked === undefined) {
+      asked = ask().finally(() => this.#asked.delete(key));
+      this.#asked.set(key, asked);
+    }
+    return asked;
   }
 }
 
@@ -71,7 +82,7 @@ export async function askPackages(
   const key = JSON.stringify([python, env["PYTHONPATH"] ?? "", question]);
   const kept = cache.get(key);
   if (kept !== undefined && kept.stamp === (await stampOf(python, kept.places))) return kept.found;
-  const answer = await ask(python, question, env);
+  const answer = await cache.once(key, () => ask(python, question, env));
   if (answer === undefined) return undefined;
   cache.set(key, { ...answer, stamp: await stampOf(python, answer.places) });
   return answer.found;

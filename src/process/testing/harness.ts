@@ -30,11 +30,16 @@ export const CLOCK: Clock = {
 const POOL = Number(process.env["VITEST_POOL_ID"] ?? 7) % 8;
 let nextPort = 3_000 + POOL * 850 + ((process.pid * 37) % 500);
 
+/** Ports of that range to which `fetch()` does not connect (https://fetch.spec.whatwg.org/#port-blocking). */
+const BLOCKED: ReadonlySet<number> = new Set([
+  3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697,
+]);
+
 /** A port that nobody listens at. None is given out twice by one process. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = nextPort++;
-    if (await isFree(port)) return port;
+    if (!BLOCKED.has(port) && (await isFree(port))) return port;
   }
 }
 
