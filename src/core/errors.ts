@@ -77,7 +77,8 @@ interface Details {
     readonly reasons: Readonly<Record<string, string>>;
     readonly retryAfterS: number;
   };
-  OVERLOADED: { readonly retryAfterS: number };
+  /** Without a time: to try again is in vain. */
+  OVERLOADED: { readonly retryAfterS?: number };
   RATE_LIMITED: { readonly retryAfterS: number };
   MODEL_NOT_FOUND: { readonly model: string; readonly known: readonly string[] };
 }

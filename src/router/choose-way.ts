@@ -57,11 +57,11 @@ export function chooseWay(
   const pair = why === undefined ? proposePair(c, s, model, parts.pairings, q, tried) : undefined;
   const whole = proposeWhole(c, s, model, parts, q, tried, pair !== undefined);
   if (pair !== undefined && (whole === undefined || pair.ttftMs < whole.ttftMs)) {
-    requireSlo(c, model, pair.ttftMs);
+    requireSlo(c, model, [pair.prefill, pair.decode]);
     return { type: "split", prefill: book(c, pair.prefill), decode: book(c, pair.decode, 0), protocol: pair.protocol };
   }
   if (whole === undefined) return undefined;
-  requireSlo(c, model, whole.ttftMs);
+  requireSlo(c, model, [whole]);
   return { type: "whole", choice: book(c, whole), ...(why === undefined ? {} : { note: why }) };
 }
 

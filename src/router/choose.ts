@@ -127,22 +127,37 @@ export function chooseAndBook(
   const free = tried.size === 0 ? group.ready : group.ready.filter((w) => !tried.has(w.id));
   const proposal = propose(c, free, group.model, q);
   if (proposal === undefined) return undefined;
-  requireSlo(c, group.model, proposal.ttftMs);
+  requireSlo(c, group.model, [proposal]);
   return book(c, proposal);
 }
 
-/** @throws CgnError OVERLOADED above `[router.admission].ttft_slo` */
-export function requireSlo(c: Chooser, model: string, predictedMs: number): void {
-  if (c.ttftSloMs !== undefined && predictedMs > c.ttftSloMs) throw overSlo(model, predictedMs, c.ttftSloMs);
+/**
+ * @param way the legs by which it would be computed
+ * @throws CgnError OVERLOADED above `[router.admission].ttft_slo`; without a time to try again where the prompt alone takes longer
+ */
+export function requireSlo(c: Chooser, model: string, way: readonly Proposal[]): void {
+  if (c.ttftSloMs === undefined) return;
+  const predictedMs = sumOf(way, (leg) => leg.ttftMs);
+  if (predictedMs > c.ttftSloMs) throw overSlo(model, predictedMs, sumOf(way, ownMs), c.ttftSloMs);
 }
 
-function overSlo(model: string, predictedMs: number, limitMs: number): CgnError {
-  const is = `its first token is predicted after ${Math.round(predictedMs)} ms, the limit is ${limitMs} ms (router.admission.ttft_slo)`;
-  const retryAfterS = Math.ceil((predictedMs - limitMs) / 1000);
-  return new CgnError("OVERLOADED", `Cannot admit a request for "${model}": ${is}. Try again later, or add engines`, {
-    retryAfterS,
+const sumOf = (way: readonly Proposal[], ms: (leg: Proposal) => number): number =>
+  way.reduce((sum, leg) => sum + ms(leg), 0);
+
+/** What a leg would take at best if nothing else were under way. */
+function ownMs({ decision }: Proposal): number {
+  return Math.min(...decision.candidates.map(({ ttftMs, terms }) => ttftMs - terms.waitMs - terms.interferenceMs));
+}
+
+function overSlo(model: string, predictedMs: number, aloneMs: number, limitMs: number): CgnError {
+  const inVain = aloneMs > limitMs;
+  const of = inVain ? ` (${Math.round(aloneMs)} ms where nothing else runs)` : "";
+  const is = `its first token is predicted after ${Math.round(predictedMs)} ms${of}, the limit is ${limitMs} ms (router.admission.ttft_slo)`;
+  const should = inVain ? "Send a shorter prompt, or raise the limit" : "Try again later, or add engines";
+  return new CgnError("OVERLOADED", `Cannot admit a request for "${model}": ${is}. ${should}`, {
+    ...(inVain ? {} : { retryAfterS: Math.ceil((predictedMs - limitMs) / 1000) }),
     reason: "predicted TTFT",
-  } as { retryAfterS: number }) as CgnError;
+  } as { retryAfterS?: number }) as CgnError;
 }
 
 /** Workers with a place under the written cap; all of them when none has (admission let it in, a worker fell away since). */

@@ -45,6 +45,16 @@ describe("an endpoint that not every engine has", () => {
     expect((await post(later.url, "/v1/rerank", { model: "m" })).status).toBe(503);
   });
 
+  it("asks SDKs not to try again what no waiting lets in", async () => {
+    const engine = await startFakeEngine();
+    const settings = { policy: "ttft", admission: { ttftSloMs: 0.001 } } as const;
+    const { router, url } = await startTestRouter([testWorker("a", engine.url)], settings);
+    closers.push(engine.close, () => router.close());
+    const chat = { model: "m", messages: [{ role: "user", content: "hi" }] };
+    const { status, headers } = await post(url, "/v1/chat/completions", chat);
+    expect([status, headers.get("retry-after"), headers.get("x-should-retry")]).toEqual([429, null, "false"]);
+  });
+
   it("is learnt from an engine's answer, which no client sees where another has it", async () => {
     const { a, b, url } = await rig();
     a.behaviour = { status: 404, body: { detail: "Not Found" } };

@@ -34,9 +34,10 @@ export function answerError(exchange: Exchange, error: CgnError, headers: Readon
   else sendError(exchange.res, error, { ...headers, ...dontRetry(error) }, body);
 }
 
-/** SDKs try again after any 5xx; after this one that is in vain. */
-function dontRetry(error: CgnError): Readonly<Record<string, string>> {
-  return error.code === "NOT_SUPPORTED" ? { "x-should-retry": "false" } : {};
+/** SDKs try again after any 429 and 5xx; after these that is in vain. */
+function dontRetry({ code, details }: CgnError): Readonly<Record<string, string>> {
+  const inVain = code === "NOT_SUPPORTED" || (code === "OVERLOADED" && !("retryAfterS" in details));
+  return inVain ? { "x-should-retry": "false" } : {};
 }
 
 /** An engine's whole answer (JSON, for a stream that it refused) as the last event of a stream that has begun. */
