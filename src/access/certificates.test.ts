@@ -1,8 +1,8 @@
-import { X509Certificate } from "node:crypto";
+import { generateKeyPairSync, X509Certificate } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { connect, createServer } from "node:tls";
 import { describe, expect, it } from "vitest";
-import { createAuthority, issueCertificate } from "./certificates.ts";
+import { authorityProblem, createAuthority, issueCertificate } from "./certificates.ts";
 
 const from = new Date();
 const authority = createAuthority("cgn CA of prod", { from, days: 3_650 });
@@ -24,6 +24,26 @@ describe("issueCertificate()", () => {
     expect(made.subject).not.toMatch(/CN=/);
     expect(made.keyUsage).toEqual(["1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"]);
     expect(Date.parse(made.validTo) - from.getTime()).toBeGreaterThan(89 * 86_400_000);
+  });
+
+  it("names its authority as that names itself, whatever is in the name", () => {
+    for (const name of ["a, b", 'a+b "c" = d', "x\ny", "", "Ünï", "#1 \\ / ;<>"]) {
+      const odd = createAuthority(name, { from, days: 30 });
+      const made = new X509Certificate(issueCertificate(odd, ["a"], { from, days: 9 }).cert);
+      expect(made.checkIssued(new X509Certificate(odd.cert)), JSON.stringify(name)).toBe(true);
+    }
+  });
+
+  it("is issued by authorities alone that can: authorityProblem() says why another one cannot", () => {
+    const other = createAuthority("other", { from, days: 30 });
+    const pem = (kind: { privateKey: { export(o: { type: "pkcs8"; format: "pem" }): string | Buffer } }) =>
+      kind.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+    expect(authorityProblem(authority)).toBeUndefined();
+    expect(authorityProblem({ ...authority, cert: "x" })).toBe("ca.crt is no certificate");
+    expect(authorityProblem({ ...authority, key: "x" })).toMatch(/ca\.key is no private key/);
+    expect(authorityProblem({ ...authority, key: other.key })).toBe("ca.key does not belong to ca.crt");
+    expect(authorityProblem({ ...authority, key: pem(generateKeyPairSync("ed25519")) })).toMatch(/does not belong/);
+    expect(authorityProblem(issueCertificate(authority, ["a"], { from, days: 1 }))).toMatch(/not an authority's/);
   });
 
   it("is taken on both ends of mTLS; a certificate of another authority of the same name is not", async () => {

@@ -8,7 +8,7 @@ import {
   X509Certificate,
 } from "node:crypto";
 import { isIP } from "node:net";
-import { bits, boolean, der, integer, octets, oid, sequence, setOf, time, utf8 } from "./der.ts";
+import { bits, boolean, childrenOf, der, integer, octets, oid, sequence, setOf, time, utf8 } from "./der.ts";
 
 /** A certificate and its key, as PEM. The key is a secret. */
 export interface Issued {
@@ -39,6 +39,26 @@ export function createAuthority(name: string, validity: Validity): Issued {
   ];
   const cert = signed({ issuer: subject, subject, publicKey, signer: privateKey, validity, extensions });
   return { cert, key: privateKey.export({ type: "pkcs8", format: "pem" }).toString() };
+}
+
+/** Why no certificates can be issued by this authority; undefined: they can. */
+export function authorityProblem({ cert, key }: Issued): string | undefined {
+  const parent = parsed(() => new X509Certificate(cert));
+  if (parent === undefined) return "ca.crt is no certificate";
+  const signer = parsed(() => createPrivateKey(key));
+  if (signer === undefined) return "ca.key is no private key, or has a password";
+  if (!parent.ca) return "ca.crt is not an authority's certificate";
+  if (!parent.checkPrivateKey(signer)) return "ca.key does not belong to ca.crt";
+  const kind = signer.asymmetricKeyType ?? "";
+  return kind === "ec" ? undefined : `ca.key is of kind ${kind}, and only elliptic curves (ECDSA) are signed with`;
+}
+
+function parsed<T>(parse: () => T): T | undefined {
+  try {
+    return parse();
+  } catch {
+    return undefined;
+  }
 }
 
 /**
@@ -126,11 +146,10 @@ function ipv6Bytes(host: string): number[] {
   return [...before, ...zeros, ...after].flatMap((group) => [group >> 8, group & 255]);
 }
 
-/** The name of an authority as it stands in its certificate. */
-function subjectOf({ subject }: X509Certificate): Buffer {
-  const parts = subject.split("\n").map((line): readonly [string, string] => {
-    const cut = line.indexOf("=");
-    return [line.slice(0, cut) === "O" ? "2.5.4.10" : "2.5.4.3", line.slice(cut + 1)];
-  });
-  return nameOf(...parts);
+/** The name of an authority byte for byte: as text it would lose how its parts are written. */
+function subjectOf({ raw }: X509Certificate): Buffer {
+  const [body] = childrenOf(raw);
+  // Behind the version: serial, algorithm, issuer, validity.
+  const subject = childrenOf(body!)[5];
+  return subject!;
 }

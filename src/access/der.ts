@@ -13,6 +13,26 @@ function lengthOf(length: number): readonly number[] {
   return [0x80 | bytes.length, ...bytes];
 }
 
+/** The values inside one value, each whole. */
+export function childrenOf(value: Uint8Array): readonly Buffer[] {
+  const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  const found: Buffer[] = [];
+  for (let at = bytes.length - contentLength(bytes, 0).length; at < bytes.length; ) {
+    const { header, length } = contentLength(bytes, at);
+    found.push(bytes.subarray(at, at + header + length));
+    at += header + length;
+  }
+  return found;
+}
+
+/** How long the value at `at` is: its tag with its length, and its content. */
+function contentLength(bytes: Buffer, at: number): { readonly header: number; readonly length: number } {
+  const first = bytes[at + 1] ?? 0;
+  if (first < 0x80) return { header: 2, length: first };
+  const more = first & 0x7f;
+  return { header: 2 + more, length: bytes.readUIntBE(at + 2, more) };
+}
+
 export const sequence = (...content: readonly Uint8Array[]): Buffer => der(0x30, ...content);
 export const setOf = (...content: readonly Uint8Array[]): Buffer => der(0x31, ...content);
 export const octets = (content: Uint8Array): Buffer => der(0x04, content);

@@ -1,5 +1,5 @@
 import { X509Certificate } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
@@ -40,6 +40,17 @@ describe("cgn pki", () => {
     await expect(issue("gpu1")).rejects.toMatchObject({ code: "STORAGE_UNUSABLE" });
     await expect(issue("../x")).rejects.toMatchObject({ code: "BAD_INVOCATION" });
     await expect(issue("ca")).rejects.toMatchObject({ code: "BAD_INVOCATION" });
+    for (const name of ["bad host", "gpu1:7070", "10.0.0.256", "-a", "a..b", ""])
+      await expect(issue(name)).rejects.toMatchObject({ code: "BAD_INVOCATION" });
+    for (const host of ["bad host", "http://gpu1", "gpu1:7070", "[fd00::5]", "fe80::1%eth0", "10.0.0.256", "a,b", ""])
+      await expect(issue("gpu3", { host: ["gpu3.lan", host] })).rejects.toMatchObject({
+        code: "BAD_INVOCATION",
+        message: `Cannot issue for --host "${host}": it is no name or address of a host. Write one name (gpu1.lan, *.lan) or address (10.0.0.5, fd00::5), without a scheme and a port`,
+      });
+    expect(await issue("gpu3", { host: ["*.lan", "my_host", "xn--bcher-kva.example", "fd00::5"] })).toBe(0);
+    writeFileSync(join(cwd, "ca.crt"), "x");
+    writeFileSync(join(cwd, "ca.key"), "x");
+    await expect(issue("gpu2", { dir: "." })).rejects.toMatchObject({ code: "TLS_INVALID" });
     await expect(issue("gpu2", { dir: "nowhere" })).rejects.toMatchObject({ code: "TLS_INVALID" });
   });
 });

@@ -1,7 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { createAuthority, type Issued, issueCertificate } from "../access/certificates.ts";
+import { authorityProblem, createAuthority, type Issued, issueCertificate } from "../access/certificates.ts";
 import { CgnError } from "../core/errors.ts";
+import { isHost } from "../engines/address.ts";
 import type { Command, Option } from "./command.ts";
 
 const DIR = {
@@ -51,18 +52,21 @@ export const pkiIssueCommand: Command = {
   },
   async run({ options, positionals }, cli) {
     const name = positionals[0] ?? "";
-    if (!/^[A-Za-z0-9][A-Za-z0-9.-]*$/.test(name) || name === "ca") {
-      throw new CgnError(
-        "BAD_INVOCATION",
-        `Cannot issue for "${name}": it is no host's name. Use letters, digits, dots`,
-        {},
-      );
+    if (!isHost(name) || name.includes(":") || name === "ca") {
+      const should =
+        "Use letters, digits, hyphens and dots, as in gpu1.lan; further names and addresses go with --host";
+      throw new CgnError("BAD_INVOCATION", `Cannot issue for "${name}": it is no host's name. ${should}`, { name });
+    }
+    const others = (options["host"] as readonly string[] | undefined) ?? [];
+    const wrong = others.find((host) => !isHost(host.replace(/^\*\./, "")));
+    if (wrong !== undefined) {
+      const should = "Write one name (gpu1.lan, *.lan) or address (10.0.0.5, fd00::5), without a scheme and a port";
+      const message = `Cannot issue for --host "${wrong}": it is no name or address of a host. ${should}`;
+      throw new CgnError("BAD_INVOCATION", message, { host: wrong });
     }
     const dir = resolve(cli.cwd, String(options["dir"]));
     const out = options["out"] === undefined ? dir : resolve(cli.cwd, String(options["out"]));
-    const hosts = [
-      ...new Set([name, ...((options["host"] as readonly string[] | undefined) ?? []), "localhost", "127.0.0.1"]),
-    ];
+    const hosts = [...new Set([name, ...others, "localhost", "127.0.0.1"])];
     const validity = { from: new Date(cli.clock.wall()), days: Number(options["days"]) };
     const [cert, key] = writePair(out, name, issueCertificate(readAuthority(dir), hosts, validity));
     cli.out(
@@ -75,7 +79,10 @@ export const pkiIssueCommand: Command = {
 /** @throws CgnError TLS_INVALID */
 function readAuthority(dir: string): Issued {
   try {
-    return { cert: readFileSync(join(dir, "ca.crt"), "utf8"), key: readFileSync(join(dir, "ca.key"), "utf8") };
+    const found = { cert: readFileSync(join(dir, "ca.crt"), "utf8"), key: readFileSync(join(dir, "ca.key"), "utf8") };
+    const problem = authorityProblem(found);
+    if (problem !== undefined) throw new Error(`in ${dir}, ${problem}`);
+    return found;
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     const message = `Cannot issue a certificate: ${why}. Make an authority with cgn pki init, or name its folder with --dir`;

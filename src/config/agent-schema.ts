@@ -1,6 +1,15 @@
 import { z } from "zod";
 import { DEFAULT_ROLE, ROLES } from "../core/engine-kind.ts";
-import { about, duration, flag, listen, optionalDuration, optionalListen, optionalText } from "./schema-fields.ts";
+import {
+  about,
+  duration,
+  flag,
+  listen,
+  optionalDuration,
+  optionalHost,
+  optionalListen,
+  optionalText,
+} from "./schema-fields.ts";
 
 /** `[agent]`: what starts engines on this host and watches over them. */
 export const agentSchema = z.strictObject({
@@ -56,7 +65,7 @@ export const agentSchema = z.strictObject({
     "What the engines compute on. `auto` looks at this host; not written, commands are rendered for a GPU whatever the host has",
     { defaultText: "rendered for a GPU" },
   ),
-  peer_address: optionalText("Address of this host that prefill and decode peers dial", {
+  peer_address: optionalHost("Address of this host that prefill and decode peers dial", {
     unit: "address",
     defaultText:
       'the host of `listen` or of `engine.url` when that is a concrete address; else loopback with `state_backend = "memory"`, ' +

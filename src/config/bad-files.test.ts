@@ -56,6 +56,14 @@ const GOLDEN: readonly (readonly [what: string, toml: string, said: readonly str
     ],
   ],
   [
+    "what is no host",
+    '[cluster]\nadvertise_host = "http://gpu1:7070"\n[agent]\npeer_address = "gpu1:7070"\n',
+    [
+      'c.toml:2:18: error: cluster.advertise_host: "http://gpu1:7070" is no name or address of a host. Write it without a scheme and a port, for example "10.0.0.5" or "gpu1.lan"',
+      'c.toml:4:16: error: agent.peer_address: "gpu1:7070" is no name or address of a host. Write it without a scheme and a port, for example "10.0.0.5" or "gpu1.lan"',
+    ],
+  ],
+  [
     "a fraction where a whole number stands",
     `[models."m"]\ntp = 1.5\n`,
     ["c.toml:2:6: error: models.m.tp: 1.5 is a number with a fraction. Write a whole number"],

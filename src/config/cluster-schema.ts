@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { about, duration, optionalText, textList } from "./schema-fields.ts";
+import { about, duration, optionalHost, optionalText, textList } from "./schema-fields.ts";
 
 /** `[cluster]`: which hosts belong together, and through what they find each other. */
 export const clusterSchema = z.strictObject({
@@ -10,7 +10,7 @@ export const clusterSchema = z.strictObject({
       "`kubernetes` (EndpointSlices). `gossip` of old files is refused by daemons apart; `cgn up` takes it for `memory`",
     { defaultText: '"etcd" when `etcd_endpoints` is written, else "memory"' },
   ),
-  advertise_host: optionalText("Name or address by which other hosts reach this one", {
+  advertise_host: optionalHost("Name or address by which other hosts reach this one", {
     defaultText: "the address listened on, else the first address of this host",
   }),
   lease_ttl: duration("etcd: a daemon that was not heard for so long is taken off the list", 10_000),

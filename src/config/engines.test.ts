@@ -185,6 +185,7 @@ ${MODELS}`;
     expect(peer('[cluster]\netcd = ["http://a:1"]')).toBe("10.0.0.5");
     expect(peer('[agent]\nlisten = "192.168.7.1:7070"')).toBe("192.168.7.1");
     expect(peer('[agent]\npeer_address = "gpu1"')).toBe("gpu1");
+    expect(peer('[agent]\npeer_address = "[fd00::5]"')).toBe("fd00::5");
   });
 
   it("loadSettings() looks at the host's platform only when asked", () => {

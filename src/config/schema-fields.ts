@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { formatDurationMs, parseDurationMs } from "../core/units.ts";
+import { isHost } from "../engines/address.ts";
 import type { HostPort } from "./settings.ts";
 
 /**
@@ -106,6 +107,20 @@ export function splitCommas(text: string): string[] {
 /** A boolean with a default. */
 export function flag(meaning: string, fallback: boolean, meta: KeyMeta = {}) {
   return about(z.boolean().default(fallback), meaning, meta);
+}
+
+/** A host's name or address, for others to dial. */
+export function optionalHost(meaning: string, meta: KeyMeta = {}) {
+  const bare = (text: string): string => text.replace(/^\[(.*:.*)\]$/, "$1");
+  const host = z
+    .string()
+    .min(1)
+    .refine((text) => text === "" || isHost(bare(text)), {
+      error:
+        'is no name or address of a host. Write it without a scheme and a port, for example "10.0.0.5" or "gpu1.lan"',
+    })
+    .transform(bare);
+  return about(host.optional(), meaning, meta);
 }
 
 /** A text that may be left out. */

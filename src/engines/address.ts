@@ -10,6 +10,17 @@ export function isLoopbackHost(host: string): boolean {
   return host === "localhost" || host === "::1" || host.startsWith("127.");
 }
 
+const LABEL = /^[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$/;
+const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?=\d)|$)){4}$/;
+
+/** A name or an address that a host can have: IPv6 without brackets and zone, no port, names of other alphabets as `xn--`. */
+export function isHost(text: string): boolean {
+  if (text.includes(":")) return /^[\da-f:.]+$/i.test(text) && URL.canParse(`http://[${text}]`);
+  // What ends with a number is an IPv4 address or nothing.
+  if (/(?:^|\.)\d+$/.test(text)) return IPV4.test(text);
+  return text.length <= 253 && text.split(".").every((label) => LABEL.test(label));
+}
+
 /** The host to dial for something that is bound on `host` of this machine. */
 export function dialHost(host: string): string {
   return isWildcardHost(host) ? "127.0.0.1" : host;

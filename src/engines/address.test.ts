@@ -1,0 +1,28 @@
+import { describe, expect, it } from "vitest";
+import { isHost } from "./address.ts";
+
+describe("isHost()", () => {
+  it("takes names and addresses that a host can have", () => {
+    for (const host of [
+      "a",
+      "gpu1.lan",
+      "my_host",
+      "a-1.b",
+      "10.0.0.5",
+      "255.255.255.255",
+      "::1",
+      "fd00::5",
+      "::ffff:10.0.0.6",
+    ])
+      expect(isHost(host), host).toBe(true);
+  });
+
+  it("takes nothing else: ports, schemes, brackets, zones, numbers that are no address, what DNS has no place for", () => {
+    for (const host of [
+      ...["", "bad host", "gpu1:7070", "10.0.0.5:80", "http://a", "[::1]", "fe80::1%eth0", "1:2", ":", "10.0.0.256"],
+      ...["10.0.0", "1", "a.1", "a..b", ".a", "a.", "-a", "a-", "bücher.example", "a/b", "a,b", "*", "x".repeat(64)],
+      ...[`${"a.".repeat(127)}bc`, "01.0.0.999", "1.2.3.4.5"],
+    ])
+      expect(isHost(host), host).toBe(false);
+  });
+});
