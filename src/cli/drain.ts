@@ -13,7 +13,7 @@ const DRAINED = 10;
 export const drainCommand: Command = {
   name: "drain",
   about:
-    "let a router send no new requests to a node (or one engine), and wait for those that run: exit code 10 once none does",
+    "let a router send no new requests to a node (or one engine), also after its restart, until cgn uncordon; and wait for those that run: exit code 10 once none does",
   examples: ["cgn drain gpu-a", "cgn drain gpu-a/qwen --timeout 60", "cgn drain gpu-a --no-wait"],
   positionals: [NODE],
   options: {

@@ -1,4 +1,5 @@
-import { join } from "node:path";
+import { createHash } from "node:crypto";
+import { join, resolve } from "node:path";
 import { EtcdClient } from "../cluster/etcd-client.ts";
 import { openEtcdMembership } from "../cluster/etcd-membership.ts";
 import { keepMarks } from "../cluster/kept-marks.ts";
@@ -23,23 +24,32 @@ export interface MembershipDeps {
   readonly isImpatient?: boolean;
 }
 
-type MembershipSettings = Pick<Settings, "cluster" | "security"> & {
+type MembershipSettings = Pick<Settings, "cluster" | "security" | "file"> & {
   readonly agent: Pick<Settings["agent"], "stateDir">;
+  readonly router: Pick<Settings["router"], "listenHttp">;
 };
+
+/**
+ * Where this host keeps marks of nodes. Names of nodes mean something within one configuration alone: another one's "node-1" is another engine. Without a
+ * file the endpoint's address stands for it.
+ */
+export function marksFile({ cluster, agent, file, router }: Omit<MembershipSettings, "security">): string {
+  const { host, port } = router.listenHttp;
+  const whose = createHash("sha256")
+    .update(file === undefined ? hostPort(host, port) : resolve(file))
+    .digest("hex")
+    .slice(0, 12);
+  return join(cluster.dataDir ?? agent.stateDir, `marks-${encodeURIComponent(cluster.name)}-${whose}.json`);
+}
 
 /**
  * Join the cluster that `[cluster]` names. With `memory` nobody is there but those that flags name.
  * @throws CgnError DEPENDENCY_UNREACHABLE (etcd or Kubernetes do not answer now), CONFIG_INVALID, TLS_INVALID
  */
 export async function openMembership(settings: MembershipSettings, deps: MembershipDeps): Promise<Membership> {
-  const { cluster, agent } = settings;
+  const { cluster } = settings;
   const { clock, log } = deps;
-  const keptMarks = (membership: Membership): Membership =>
-    keepMarks(
-      membership,
-      join(cluster.dataDir ?? agent.stateDir, `marks-${encodeURIComponent(cluster.name)}.json`),
-      log,
-    );
+  const keptMarks = (membership: Membership): Membership => keepMarks(membership, marksFile(settings), log);
   switch (cluster.stateBackend) {
     case "memory":
       return keptMarks(createMemoryMembership());

@@ -30,7 +30,9 @@ describe("keepMarks()", () => {
     const inner = createMemoryMembership([sampleMember("a")]);
     await inner.mark("theirs", "draining");
     await keepMarks(inner, file, SILENT_LOG).mark("a", "cordoned");
-    const again = keepMarks(inner, file, SILENT_LOG);
+    const told: unknown[] = [];
+    const again = keepMarks(inner, file, { ...SILENT_LOG, warn: (_, fields) => void told.push(fields) });
+    expect(told).toEqual([{ nodes: "a cordoned" }]);
     expect(Object.fromEntries(again.marks())).toEqual({ a: "cordoned", theirs: "draining" });
     await again.mark("theirs", undefined);
     await again.mark("a", undefined);

@@ -14,6 +14,10 @@ import { createTellers } from "./tellers.ts";
  */
 export function keepMarks(membership: Membership, file: string, log: Log): Membership {
   let own = readMarks(file, log);
+  if (own.size > 0) {
+    const nodes = [...own].map(([node, mark]) => `${node} ${mark}`).join(", ");
+    log.warn("Nodes are marked since an earlier run: none of them takes requests until cgn uncordon NODE", { nodes });
+  }
   let seen = membership.marks();
   let all = joined(seen, own);
   const tellers = createTellers();
