@@ -156,6 +156,11 @@ export interface WorkerInfo {
   readonly unheard?: string;
   /** Grows with each start of the process, and when it wakes: what was known about its cache before is void. */
   readonly epoch: number;
+  /**
+   * Nobody of cgn starts it: `epoch` is counted by whoever watches it (each router for itself, from its own start on), and that another one's
+   * count is higher does not say that the process is another.
+   */
+  readonly watched?: boolean;
   /** Its agent loads it when requests wait for it, whatever its state is now: they wait instead of being refused. */
   readonly onDemand?: boolean;
   /** A reload is starting it anew: it comes back without being asked for, so requests may wait for it. */
@@ -168,6 +173,13 @@ export interface WorkerInfo {
   readonly relay?: EngineRelay;
   readonly figures?: EngineFigures;
 }
+
+/**
+ * Do the epochs that two processes tell of it say which of its processes is meant? Not of an engine that each of them watches for himself, and
+ * whose events tell that it is another.
+ */
+export const hasOneEpoch = ({ watched, kv }: Pick<WorkerInfo, "watched" | "kv">): boolean =>
+  watched !== true || kv.type !== "events";
 
 /** Prompts believed kept by ranks that cannot be told apart. */
 const UNION_ENTRIES = 256;

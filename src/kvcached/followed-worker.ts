@@ -1,65 +1,24 @@
-import type { Clock } from "../core/clock.ts";
 import type { KvEventBatch } from "../core/kv-event.ts";
 import type { KvSourceStatus } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
 import type { Outcome, PredictionVerdict } from "../core/prefix-knowledge.ts";
-import type { WorkerInfo } from "../core/worker.ts";
+import { hasOneEpoch, type WorkerInfo } from "../core/worker.ts";
 import { findEngine } from "../engines/registry.ts";
 import { type Applied, applyEvents } from "../kvindex/apply-events.ts";
-import { EventShape, type SavedShape } from "../kvindex/event-shape.ts";
+import { EventShape } from "../kvindex/event-shape.ts";
 import type { WorkerSlot } from "../kvindex/prefix-index.ts";
 import type { Vocabulary } from "../prompt/vocabulary.ts";
 import type { KnownBy } from "../wire/kv-delta.ts";
-import type { AppliedChange, AppliedIndex } from "./applied-index.ts";
+import type { AppliedChange } from "./applied-index.ts";
+import type { FollowDeps, RestoredWorker, SourceEvidence } from "./follow-deps.ts";
 import { createHistorySource, type Held, type HistorySource } from "./history-source.ts";
 import { encodeHistory } from "./history-state.ts";
-import type { ParityFinding } from "./parity-probe.ts";
 import { judgeEstimate, PredictionJudge, type SentMark } from "./prediction-judge.ts";
 import { createSentMarks } from "./sent-marks.ts";
 import { createSlotSource } from "./slot-source.ts";
-import type { ResumePoint, SourcePolicy, SourceState } from "./source-state.ts";
-import type { ModelText, Vocabularies } from "./vocabularies.ts";
-import type { WorkTurns } from "./work-turns.ts";
+import type { SourceState } from "./source-state.ts";
+import type { ModelText } from "./vocabularies.ts";
 import { eventsProblem, ZmqSource } from "./zmq-source.ts";
-
-/** What following a worker needs from its surroundings. */
-export interface FollowDeps {
-  readonly index: AppliedIndex;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly vocabularies: Vocabularies;
-  readonly policy?: SourcePolicy;
-  /** Asked once the vocabulary is there; the finding is shown in `Sources`. */
-  parity(worker: WorkerInfo, text: ModelText): Promise<ParityFinding>;
-  /** The event loop's time that all sources share. */
-  readonly turns: WorkTurns;
-  /** What may be kept of each worker's changes, in bytes. */
-  journalBytes(): number;
-  /** Something to be seen changed. */
-  changed(): void;
-  /** For metrics: a batch was taken in. */
-  events?(worker: WorkerInfo["id"], batch: KvEventBatch): void;
-}
-
-/** What another run wrote down of a worker, besides what it held. */
-export interface RestoredWorker {
-  readonly resume: ResumePoint;
-  readonly shape: SavedShape;
-  /** All of it is in the index. Events are read only then: what they say comes after it. */
-  readonly loaded: Promise<void>;
-  /** Told once: the engine proved that it still is the process that was written down, or it did not and all of it is dropped. */
-  settled(believed: boolean, why: string): void;
-}
-
-/** What a source has shown of itself. */
-export interface SourceEvidence {
-  readonly events: number;
-  /** Stretches of messages that could not be had again. */
-  readonly lostStretches: number;
-  readonly blockTokens: number | undefined;
-  /** Why its tokens cannot be those of our prompts; "" for no reason. */
-  readonly mismatch: string;
-}
 
 const UNDESCRIBED = "blocks that it offloads are told without their tokens, so they are not counted there";
 
@@ -82,7 +41,7 @@ export class FollowedWorker {
   #zmq: ZmqSource | undefined;
   /** Until the engine has proved what was written down, or disproved it. */
   #restored: RestoredWorker | undefined;
-  #vocabulary: Vocabulary | undefined;
+  #text: ModelText | undefined;
   #closed = false;
   /** Why nothing can be known from its events; "" while they are good. */
   #failure = "";
@@ -95,7 +54,7 @@ export class FollowedWorker {
   #differs = "";
   /** Tokens a block, as its events say. */
   #blockTokens: number | undefined;
-  #counts = { events: 0, stored: 0, removed: 0, predicted: 0, reported: 0, undecodable: 0 };
+  #counts = { events: 0, stored: 0, removed: 0, predicted: 0, reported: 0, undecodable: 0, orphaned: 0 };
 
   constructor(info: WorkerInfo, deps: FollowDeps, restored?: RestoredWorker) {
     this.info = info;
@@ -138,7 +97,7 @@ export class FollowedWorker {
   }
 
   get vocabulary(): Vocabulary | undefined {
-    return this.#vocabulary;
+    return this.#text?.vocabulary;
   }
 
   /** A request goes to this worker. `how`: as `PredictionJudge.sent()`. */
@@ -177,7 +136,7 @@ export class FollowedWorker {
   /** A request came back: the truth meter, corrections, and history. `judged` is called once where a figure was reported. */
   observe(outcome: Outcome, judged: (verdict: PredictionVerdict) => void = () => {}): void {
     // What an earlier process said of its cache is void.
-    if (outcome.epoch !== this.info.epoch) return;
+    if (outcome.epoch !== this.info.epoch && hasOneEpoch(this.info)) return;
     const { root, prompt, cachedTokens, predictedTokens } = outcome;
     const mark = this.#sent.take(root, prompt);
     const since = mark?.clock;
@@ -201,6 +160,18 @@ export class FollowedWorker {
     this.notice("reset");
   }
 
+  /** Somebody else watches it too, or its watcher heard its first answer: what is known stays, and it is asked what it could not be asked before. */
+  seen(info: WorkerInfo): void {
+    const before = this.info;
+    const isFirstAnswer = before.state === "starting" && info.state !== "starting";
+    if (!isFirstAnswer && info.epoch <= before.epoch) return;
+    const epoch = Math.max(before.epoch, info.epoch);
+    this.info = isFirstAnswer ? { ...info, epoch } : { ...before, epoch };
+    if (!isFirstAnswer) return;
+    this.#shape.announce(info.blockTokens);
+    if (this.#text !== undefined) void this.#prove(this.#text);
+  }
+
   notice(what: "restarted" | "reset"): void {
     this.#settle(false, `the agent says that it was ${what}`);
     if (this.#zmq !== undefined) this.#zmq.notice(what);
@@ -216,6 +187,7 @@ export class FollowedWorker {
     return {
       events,
       lostStretches: this.#zmq?.state.counts.unfilled ?? 0,
+      orphanedBlocks: this.#counts.orphaned,
       blockTokens: this.#blockTokens,
       mismatch: this.#differs || odd,
     };
@@ -281,8 +253,13 @@ export class FollowedWorker {
       return;
     }
     if (this.#closed) return;
-    this.#vocabulary = text.vocabulary;
+    this.#text = text;
     this.#subscribe(text.vocabulary);
+    await this.#prove(text);
+  }
+
+  /** Do its prompts look as ours? */
+  async #prove(text: ModelText): Promise<void> {
     const parity = await this.#d.parity(this.info, text);
     if (this.#closed) return;
     this.#parity = parity.text;
@@ -354,6 +331,7 @@ export class FollowedWorker {
   #check(applied: Applied): void {
     const { blockTokens } = this.info;
     this.#counts.undecodable += applied.undecodable;
+    this.#counts.orphaned += applied.orphaned;
     this.#blockTokens = applied.blockTokens ?? this.#blockTokens;
     let note = this.#note;
     if (applied.undecodable > 0) {

@@ -1,4 +1,5 @@
 import type { Clock } from "../core/clock.ts";
+import type { WorkerId } from "../core/ids.ts";
 import type { KvSourceStatus } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
 import type { PredictionVerdict } from "../core/prefix-knowledge.ts";
@@ -56,6 +57,8 @@ const SLICE_MS = 5;
 /** Keeps a copy of what one kvcached knows, for ever: it is watched, and watched again after a cut. */
 export class MirrorLink {
   readonly queue: NoteQueue;
+  /** Workers that were seen to be restarted while kvcached was not there to notice it. */
+  readonly restarted = new Set<WorkerId>();
   readonly #o: MirrorLinkOptions;
   readonly #ended = new AbortController();
   #current: MirrorCopy | undefined;
@@ -227,6 +230,7 @@ export class MirrorLink {
     const { log, client, clock } = this.#o;
     const awayMs = this.#lostMs === undefined ? undefined : Math.round(clock.now() - this.#lostMs);
     this.#state = "live";
+    this.restarted.clear();
     this.#reason = "";
     this.#lostMs = undefined;
     this.queue.opened(this.#current?.instance ?? "");

@@ -4,7 +4,7 @@ import type { WorkerId } from "../core/ids.ts";
 import type { KvSourceStatus } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
 import type { MatchQuery, PredictionVerdict, PrefixKnowledge, WorkerMatch } from "../core/prefix-knowledge.ts";
-import type { WorkerDirectory } from "../core/worker.ts";
+import { hasOneEpoch, type WorkerDirectory } from "../core/worker.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { KvClient } from "../wire/kv-client.ts";
 import type { KvNote } from "../wire/kv-note.ts";
@@ -55,13 +55,17 @@ export function createMirror(options: MirrorOptions): Mirror {
   };
   for (const client of clients) linkTo(client);
   const epochs = new Map<WorkerId, number>();
-  const leave = options.directory === undefined ? () => {} : followEpochs(options.directory, epochs);
+  const rose = (id: WorkerId): void => {
+    for (const link of links) if (!link.isLive) link.restarted.add(id);
+  };
+  const leave = options.directory === undefined ? () => {} : followEpochs(options.directory, epochs, rose);
   const leaveMetrics = options.metrics === undefined ? () => {} : exportMirror(options.metrics, links);
   const isVoid = (link: MirrorLink, { worker }: WorkerMatch): boolean => {
     const epoch = epochs.get(worker);
-    const known = link.copy?.workers.get(worker)?.info.epoch;
+    const known = link.copy?.workers.get(worker)?.info;
+    if (known !== undefined && !hasOneEpoch(known)) return link.restarted.has(worker);
     // A higher one is no older knowledge: of an engine that nobody starts, each who watches it counts from his own start.
-    return epoch !== undefined && (known === undefined || epoch > known);
+    return epoch !== undefined && (known === undefined || epoch > known.epoch);
   };
   const ownerOf = (id: WorkerId): MirrorLink | undefined =>
     links.find((link) => link.isLive && link.copy?.workers.has(id)) ??
@@ -101,10 +105,18 @@ export function createMirror(options: MirrorOptions): Mirror {
   };
 }
 
-function followEpochs(directory: WorkerDirectory, epochs: Map<WorkerId, number>): () => void {
+function followEpochs(
+  directory: WorkerDirectory,
+  epochs: Map<WorkerId, number>,
+  rose: (id: WorkerId) => void,
+): () => void {
   const take = (workers: ReturnType<WorkerDirectory["list"]>) => {
+    const before = new Map(epochs);
     epochs.clear();
-    for (const { id, epoch } of workers) epochs.set(id, epoch);
+    for (const { id, epoch } of workers) {
+      epochs.set(id, epoch);
+      if (epoch > (before.get(id) ?? epoch)) rose(id);
+    }
   };
   take(directory.list());
   return directory.subscribe(take);

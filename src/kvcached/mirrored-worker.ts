@@ -1,6 +1,6 @@
 import type { Clock } from "../core/clock.ts";
 import type { Outcome, PredictionVerdict } from "../core/prefix-knowledge.ts";
-import type { WorkerInfo } from "../core/worker.ts";
+import { hasOneEpoch, type WorkerInfo } from "../core/worker.ts";
 import type { PrefixIndex, WorkerSlot } from "../kvindex/prefix-index.ts";
 import type { Knowledge, KnownBy, WatchedWorker } from "../wire/kv-delta.ts";
 import { createHistorySource, type Held, type HistorySource } from "./history-source.ts";
@@ -88,7 +88,7 @@ export class MirroredWorker implements MatchableWorker {
   }
 
   observe(outcome: Outcome, judged: (verdict: PredictionVerdict) => void = () => {}): void {
-    if (outcome.epoch !== this.info.epoch) return;
+    if (outcome.epoch !== this.info.epoch && hasOneEpoch(this.info)) return;
     const { root, prompt, cachedTokens, predictedTokens } = outcome;
     const mark = this.#sent.take(root, prompt);
     const since = mark?.clock;

@@ -13,7 +13,8 @@ import type { KvService } from "../wire/kv-server.ts";
 import { NO_SNAPSHOT } from "../wire/stats-message.ts";
 import { AppliedIndex, type AppliedListener } from "./applied-index.ts";
 import { journalBytes } from "./change-journal.ts";
-import { type FollowDeps, FollowedWorker, type RestoredWorker } from "./followed-worker.ts";
+import type { FollowDeps, RestoredWorker } from "./follow-deps.ts";
+import { FollowedWorker } from "./followed-worker.ts";
 import { exportKvMetrics } from "./kv-metrics.ts";
 import { matchWorkers } from "./match-workers.ts";
 import { createParityProbe } from "./parity-probe.ts";
@@ -155,11 +156,14 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     }
     // A worker that is down holds nothing, unless it only hangs; a late word of an earlier process changes nothing.
     if (holdsNothing(info.state)) {
+      // One of its watchers cannot reach it. If it is gone, its events end too.
+      if (known !== undefined && known.knownBy !== "history" && isSeenByAnother(known.info, info)) return;
       if (info.alive === true && (known === undefined || sameCache(known.info, info))) return;
       if (known !== undefined && info.epoch >= known.info.epoch) unregister(info.id);
       return;
     }
     if (known !== undefined) {
+      if (known.knownBy !== "history" && isSeenByAnother(known.info, info)) return known.seen(info);
       if (sameCache(known.info, info)) return;
       if (info.epoch < known.info.epoch) return;
       known.close();
@@ -303,6 +307,16 @@ function followDirectory(
 function isTold(registered: WorkerInfo, known: WorkerInfo): boolean {
   const same = registered.epoch === known.epoch && registered.url === known.url;
   return same && registered.kv.type === "history" && known.kv.type === "events";
+}
+
+/**
+ * Is it an engine that nobody of cgn starts, as another one sees it who watches it too, or as its watcher saw it before it had answered? What its
+ * events said stays good: that it is another process shows in them, and a router that starts later is no sign of it.
+ */
+function isSeenByAnother(known: WorkerInfo, info: WorkerInfo): boolean {
+  if (known.watched !== true || info.watched !== true || info.kv.type !== "events") return false;
+  const of = (w: WorkerInfo) => [w.url, w.kind, w.kv, w.tokenizer, w.models, w.upstreamModel];
+  return JSON.stringify(of(known)) === JSON.stringify(of(info));
 }
 
 /** Is it the same process with the same cache, so that what is known of it stays good? */

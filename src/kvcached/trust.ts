@@ -3,6 +3,7 @@ import type { WorkerId } from "../core/ids.ts";
 import type { KvSourceStatus } from "../core/kv-status.ts";
 import type { Log } from "../core/log.ts";
 import type { MatchQuery, Outcome, PredictionVerdict } from "../core/prefix-knowledge.ts";
+import { hasOneEpoch } from "../core/worker.ts";
 import type { AppliedIndex } from "./applied-index.ts";
 import { Canonicity } from "./canonicity.ts";
 import type { FollowedWorker } from "./followed-worker.ts";
@@ -58,7 +59,7 @@ export class Trust {
   }
 
   observed(worker: FollowedWorker, outcome: Outcome): void {
-    if (outcome.epoch !== worker.info.epoch) return;
+    if (outcome.epoch !== worker.info.epoch && hasOneEpoch(worker.info)) return;
     this.#canonicity.observed(worker.slot, outcome);
     this.#book.observe(outcome.worker, outcome.predictedTokens, outcome.cachedTokens);
   }
@@ -94,6 +95,7 @@ export class Trust {
       endpoint: kv.type === "events" ? kv.endpoint : "",
       events: evidence.events,
       lostStretches: evidence.lostStretches,
+      orphanedBlocks: evidence.orphanedBlocks,
       announcedBlockTokens: blockTokens,
       seenBlockTokens: evidence.blockTokens,
       mismatch: evidence.mismatch || unfit,

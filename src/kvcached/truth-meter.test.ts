@@ -16,6 +16,7 @@ const FACTS: TruthFacts = {
   endpoint: "tcp://10.0.0.1:5557",
   events: 10,
   lostStretches: 0,
+  orphanedBlocks: 0,
   announcedBlockTokens: 16,
   seenBlockTokens: 16,
   mismatch: "",
@@ -62,6 +63,13 @@ describe("judgeTruth", () => {
   it("raises BLOCK_SIZE_WRONG when events say otherwise than was announced", () => {
     expect(judged(NEW_TRUTH, { seenBlockTokens: 32 }, 0).standing).toEqual(["BLOCK_SIZE_WRONG"]);
     expect(judged(NEW_TRUTH, { announcedBlockTokens: undefined }, 0).standing).toEqual([]);
+  });
+
+  it("raises EVENTS_LOST, and blames no tokenizer, where blocks follow ones that nobody heard of", () => {
+    const { next, standing } = judged(metered(30, 10, 320), { orphanedBlocks: 50 }, MIN);
+    expect(standing).toEqual(["EVENTS_LOST"]);
+    expect(next.alarms.EVENTS_LOST?.message).toMatch(/50 blocks follow ones that it stored before .* replay endpoint/);
+    expect(judged(metered(30, 300, 320, 11 * MIN, next), { orphanedBlocks: 50 }, 12 * MIN).standing).toEqual([]);
   });
 
   it("raises TOKENIZER_MISMATCH for what the probe found, and when prompts never find what is stored", () => {

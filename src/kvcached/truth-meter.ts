@@ -10,6 +10,8 @@ export interface TruthFacts {
   readonly events: number;
   /** Stretches of messages that were lost for good. */
   readonly lostStretches: number;
+  /** Blocks that hang on ones of which nothing was heard. */
+  readonly orphanedBlocks: number;
   readonly announcedBlockTokens: number | undefined;
   readonly seenBlockTokens: number | undefined;
   /** Why the engine's tokens cannot be those of our prompts; "" when nothing speaks against it. */
@@ -125,20 +127,31 @@ const RULES: Readonly<Record<KvAlarmCode, Rule>> = {
     return `its blocks hold ${seen} tokens, but ${announced} were announced; ${seen} is used. Set the block size that it was started with`;
   },
 
-  TOKENIZER_MISMATCH(state, { mismatch, type, events }, now, stands) {
+  TOKENIZER_MISMATCH(state, { mismatch, type, events, orphanedBlocks }, now, stands) {
     if (mismatch !== "") return `${mismatch}. Name the tokenizer and chat template that it was started with`;
     const { requests, predictedTokens, reportedTokens } = truthOver(state.history, JUDGED_S, now);
     if (type !== "events" || events === 0 || !telling(requests, reportedTokens)) return;
     if (predictedTokens >= reportedTokens * (stands ? 0.5 : 0.1)) return;
+    // Then nothing could be seen, however prompts are rendered.
+    if (orphanedBlocks > 0) return;
     return `it found ${reportedTokens} cached tokens in ${requests} requests, of which its events let us see ${predictedTokens}: prompts are rendered otherwise than there. Name the tokenizer and chat template that it was started with`;
   },
 
-  EVENTS_LOST(state, { type }, now, stands) {
+  EVENTS_LOST(state, { type, orphanedBlocks }, now, stands) {
     if (type !== "events") return;
     if (state.lostAt !== undefined && now - state.lostAt < LOST_MS) {
       return `its event messages were lost for good ${state.lost === 1 ? "once" : `${state.lost} times`}. Give it a replay endpoint with a longer buffer, and see that kvcached keeps up`;
     }
     const { requests, predictedTokens, reportedTokens } = truthOver(state.history, JUDGED_S, now);
+    if (
+      orphanedBlocks > 0 &&
+      telling(requests, reportedTokens) &&
+      predictedTokens < reportedTokens * (stands ? 0.5 : 0.1)
+    ) {
+      const remedy =
+        "Give it a replay endpoint (replay_endpoint of vLLM's and SGLang's --kv-events-config), or restart it";
+      return `it found ${reportedTokens} cached tokens in ${requests} requests, of which its events let us see ${predictedTokens}: ${orphanedBlocks} blocks follow ones that it stored before it was listened to. ${remedy}`;
+    }
     if (!telling(requests, predictedTokens) || reportedTokens >= predictedTokens * (stands ? 0.8 : 0.5)) return;
     return `of ${predictedTokens} predicted tokens it had ${reportedTokens} in ${requests} requests: it removed blocks that its events did not tell. Look for gaps in cgn kv sources, and for a proxy that drops messages`;
   },

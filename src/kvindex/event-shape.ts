@@ -37,7 +37,7 @@ const MAX_ALIGN = 2 ** 22;
  * tokens under one hash); those are cut into blocks of that size, with names made of the chunk's name.
  */
 export class EventShape {
-  readonly #announced: number | undefined;
+  #announced: number | undefined;
   #blockTokens: number | undefined;
   #fromDevice = false;
   #group: number | undefined;
@@ -53,6 +53,11 @@ export class EventShape {
   /** @param announced - block size by the engine's settings; used for what connectors tell before the engine tells its own */
   constructor(announced?: number) {
     this.#announced = announced;
+  }
+
+  /** What its engine says of itself, where that came later. */
+  announce(blockTokens: number | undefined): void {
+    this.#announced = blockTokens;
   }
 
   /** Another process speaks. */

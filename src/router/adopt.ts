@@ -31,6 +31,7 @@ export function unknownWorker(spec: EngineSpec): WorkerInfo {
     state: "starting",
     reason: "not asked yet",
     epoch: 1,
+    watched: true,
   };
 }
 
