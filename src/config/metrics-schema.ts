@@ -3,7 +3,10 @@ import { about, duration, flag, listen, optionalText } from "./schema-fields.ts"
 
 /** `[metrics]`: where figures are served. */
 export const metricsSchema = z.strictObject({
-  listen: listen("Where metrics of daemons without an admin port are served", "127.0.0.1:9092"),
+  listen: listen(
+    "The agent's admin port (metrics too), where `[agent].listen_admin` is not written; kvcached serves `/metrics` on `[kv].listen`",
+    "127.0.0.1:9092",
+  ),
   scrape_interval: duration("How often engines' metrics are read", 5_000),
   scrape_targets: about(
     z
