@@ -7,11 +7,15 @@ import { COMMAND_GROUPS, COMMANDS } from "./commands.ts";
 import { packageVersion } from "./package-version.ts";
 import { runProgram } from "./program.ts";
 import { brokenOff } from "./stop-code.ts";
+import { storageFailure } from "./storage-failure.ts";
 import { systemClock } from "./system-clock.ts";
 
 /** What a person sees of an error: the message, then each problem in a line. A stack only for our own bugs. */
-export function describeError(thrown: unknown): { readonly lines: readonly string[]; readonly exit: number } {
-  const e = toCgnError(thrown);
+export function describeError(
+  thrown: unknown,
+  env: CliContext["env"],
+): { readonly lines: readonly string[]; readonly exit: number } {
+  const e = storageFailure(thrown, env) ?? toCgnError(thrown);
   const lines = [`cgn: ${e.message}`];
   const problems = (e.details as { problems?: readonly Problem[] }).problems;
   // One problem is told in the message already.
@@ -97,7 +101,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       cli.err("cgn: stopped");
       process.exitCode = brokenOff(stop.signal);
     } else {
-      const { lines, exit } = describeError(e);
+      const { lines, exit } = describeError(e, cli.env);
       for (const line of lines) cli.err(line);
       process.exitCode = exit;
     }

@@ -27,7 +27,7 @@ async function inProcess(argv: readonly string[], place: Place, stop: AbortSigna
     const code = await runProgram(COMMANDS, argv, cli, { version: "0", groups: COMMAND_GROUPS });
     return { code, said };
   } catch (e) {
-    const { lines, exit } = describeError(e);
+    const { lines, exit } = describeError(e, {});
     return { code: exit, said: said + lines.join("\n") };
   }
 }

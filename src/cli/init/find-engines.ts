@@ -70,7 +70,7 @@ export function installOf(engine: Engine): string | undefined {
 
 /** `bin` folders of virtual environments where people keep engines. */
 async function environments(env: Env, cwd: string): Promise<string[]> {
-  const home = env["HOME"] ?? homedir();
+  const home = env["HOME"] || homedir();
   const roots = [
     env["VIRTUAL_ENV"],
     env["CONDA_PREFIX"],

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { findInHubCache, hubCacheDir } from "../../modelfiles/hub-cache.ts";
 import { installedEngine } from "../demo/real-engine.ts";
-import { cacheDir } from "../places.ts";
+import { cacheDir, userCacheDir } from "../places.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -24,14 +24,14 @@ const MOST = 5_000;
 
 /** GGUF files in the folders where people and tools keep them, largest first, and the repositories of the hub's cache. */
 export async function findModels(env: Env, cwd: string): Promise<FoundModel[]> {
-  const home = env["HOME"] ?? homedir();
+  const home = env["HOME"] || homedir();
   const folders: readonly (readonly [string, number])[] = [
     [cwd, 1],
     [join(cwd, "models"), DEPTH],
     [join(home, "models"), DEPTH],
     [join(home, "Models"), DEPTH],
     ["/models", DEPTH],
-    [join(env["XDG_CACHE_HOME"] ?? join(home, ".cache"), "llama.cpp"), 1],
+    [join(userCacheDir(env), "llama.cpp"), 1],
     [join(home, ".lmstudio", "models"), DEPTH],
     [join(home, ".cache", "lm-studio", "models"), DEPTH],
     [hubCacheDir(env), DEPTH],
