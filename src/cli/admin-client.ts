@@ -4,7 +4,7 @@ import { loadConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
 import { CgnError } from "../core/errors.ts";
 import { SILENT_LOG } from "../core/log.ts";
-import { fetchText } from "../http/fetch-text.ts";
+import { fetchText, type TextReply } from "../http/fetch-text.ts";
 import { guardOutgoing } from "../wire/outgoing.ts";
 import { openTls } from "../wire/tls.ts";
 import type { CliContext, Option, Values } from "./command.ts";
@@ -53,8 +53,9 @@ async function exchange(method: "GET" | "POST", path: string, options: Values, c
   const key = adminKey(options, cli);
   const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
   const leave = base.startsWith("https:") ? guardByConfiguration(options, cli) : () => {};
-  const { status, body, tls = "" } = await fetchText(`${base}${path}`, { timeoutMs: 10_000, headers, method });
+  const reply = await fetchText(`${base}${path}`, { timeoutMs: 10_000, headers, method });
   leave();
+  const { status, body } = reply;
   if (status === 200) return body;
   const words = wordsOf(body);
   if (status >= 400 && status < 500) {
@@ -66,7 +67,7 @@ async function exchange(method: "GET" | "POST", path: string, options: Values, c
   if (words !== undefined) {
     throw new CgnError("DEPENDENCY_UNREACHABLE", `The router at ${base} answers ${status}: ${words}`, { base });
   }
-  const is = status === 0 ? (tls === "" ? "nothing answers there" : tls) : `it answers ${status}`;
+  const is = status === 0 ? whySilent(reply) : `it answers ${status}`;
   const message = `Cannot ask the router at ${base}: ${is}. Name its admin port with --admin`;
   throw new CgnError("DEPENDENCY_UNREACHABLE", message, { base });
 }
@@ -96,7 +97,13 @@ export function adminKey(options: Values, { env, cwd }: AdminContext): string | 
   }
 }
 
-function wordsOf(body: string): string | undefined {
+/** Why there was no answer. A port at which something hangs is another trouble than one where nothing listens. */
+export function whySilent({ refused, tls }: TextReply): string {
+  return tls ?? (refused ? "nothing listens there" : "no answer came");
+}
+
+/** The message of an error as cgn's daemons write it. */
+export function wordsOf(body: string): string | undefined {
   try {
     const { error } = JSON.parse(body) as { readonly error?: { readonly message?: string } };
     return error?.message;

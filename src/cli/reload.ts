@@ -2,7 +2,8 @@ import type { Settings } from "../config/settings.ts";
 import { CgnError } from "../core/errors.ts";
 import { RELOAD_PATH, type ReloadReport } from "../core/reload-report.ts";
 import { dialHost, hostPort, isLoopbackHost } from "../engines/address.ts";
-import { ADMIN_OPTIONS, adminKey, guardByConfiguration } from "./admin-client.ts";
+import { fetchText } from "../http/fetch-text.ts";
+import { ADMIN_OPTIONS, adminKey, guardByConfiguration, whySilent, wordsOf } from "./admin-client.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, type Values } from "./command.ts";
 import { loadForCommand, PICK_OPTIONS } from "./load-config.ts";
 
@@ -37,16 +38,14 @@ export async function askDaemon(
   places: readonly string[],
   asker: Asker,
 ): Promise<ReloadReport> {
+  const whys: string[] = [];
   for (const place of places) {
-    const report = await ask(what, place, path, asker);
-    if (report !== undefined) return report;
+    const answer = await ask(what, place, path, asker);
+    if (typeof answer === "object") return answer;
+    whys.push(`${place}: ${answer}`);
   }
-  const where = places.join(" and ");
-  throw new CgnError(
-    "DEPENDENCY_UNREACHABLE",
-    `Cannot ${what}: no cgn agent, no cgn router and no cgn up answers at ${where}. Start one, or name its admin port by --admin`,
-    { places },
-  );
+  const should = "Start cgn agent or cgn up there, or name its admin port with --admin";
+  throw new CgnError("DEPENDENCY_UNREACHABLE", `Cannot ${what}: ${whys.join("; ")}. ${should}`, { places });
 }
 
 /** Whose certificates and keys the question has. */
@@ -73,38 +72,23 @@ export function adminPlaces({ agent, metrics, router, security }: Settings): str
 const TIMEOUT_MS = 30_000;
 
 /**
- * @returns undefined when nothing listens there, or something that does not know the path
+ * @returns why it cannot be asked there: nothing listens, or something that does not do such things
  * @throws CgnError when it refuses
  */
-async function ask(
-  what: string,
-  place: string,
-  path: string,
-  { options, cli }: Asker,
-): Promise<ReloadReport | undefined> {
+async function ask(what: string, place: string, path: string, { options, cli }: Asker): Promise<ReloadReport | string> {
   const leave = place.startsWith("https:") ? guardByConfiguration(options, cli) : () => {};
   const key = adminKey(options, cli);
   const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` };
-  let reply: Response;
-  try {
-    reply = await fetch(`${place}${path}`, { method: "POST", headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
-  } catch {
-    return undefined;
-  } finally {
-    leave();
-  }
-  const text = await reply.text();
-  if (reply.status === 404 || reply.status === 405) return undefined;
-  if (reply.ok) return JSON.parse(text) as ReloadReport;
-  throw new CgnError("CONFIG_INVALID", `Cannot ${what} at ${place}: ${messageOf(text)}`, { problems: [] });
-}
-
-function messageOf(text: string): string {
-  try {
-    return (JSON.parse(text) as { error?: { message?: string } }).error?.message ?? text;
-  } catch {
-    return text;
-  }
+  const reply = await fetchText(`${place}${path}`, { method: "POST", headers, timeoutMs: TIMEOUT_MS });
+  leave();
+  if (reply.status === 0) return whySilent(reply);
+  if (reply.status === 200) return JSON.parse(reply.body) as ReloadReport;
+  const said = wordsOf(reply.body);
+  if (reply.status === 404 || reply.status === 405)
+    return said ?? `it answers ${reply.status}, so it is no daemon of cgn`;
+  throw new CgnError("CONFIG_INVALID", `Cannot ${what} at ${place}: ${said ?? `it answers ${reply.status}`}`, {
+    problems: [],
+  });
 }
 
 /** What a reload does, a line each. */
