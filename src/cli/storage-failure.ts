@@ -24,8 +24,7 @@ const MAKES: ReadonlySet<string> = new Set(["mkdir", "mkdtemp"]);
 export function storageFailure(thrown: unknown, env: Env): CgnError | undefined {
   if (isCgnError(thrown) || !(thrown instanceof Error)) return undefined;
   const { code = "", path, syscall = "" } = thrown as NodeJS.ErrnoException;
-  const means =
-    MEANS[code] ?? (code === "ENOENT" && MAKES.has(syscall) ? "no folder can be made there" : undefined);
+  const means = MEANS[code] ?? (code === "ENOENT" && MAKES.has(syscall) ? "no folder can be made there" : undefined);
   if (means === undefined || typeof path !== "string" || path === "") return undefined;
   const isFull = code === "ENOSPC" || code === "EDQUOT";
   const should = isFull ? "Make room there" : remedy(path, env);

@@ -17,7 +17,7 @@ import {
 } from "./vllm-context.ts";
 import { eventSource, eventsPart, rankSources } from "./vllm-events-config.ts";
 import { offloadPart } from "./vllm-offload.ts";
-import type { VllmOptions } from "./vllm-options.ts";
+import { type VllmOptions, vllmOptions } from "./vllm-options.ts";
 import { sleepPart } from "./vllm-sleep.ts";
 import { userPart } from "./vllm-user.ts";
 
@@ -98,7 +98,18 @@ function commandOf(launch: VllmLaunch, plan: Required<PlanPart>): { argv: string
   const templateReasons = parseUserArgs(template)
     .filter((flag) => flag.name !== "")
     .map((flag) => ({ arg: flag.name, why: "Written in the command template", source: "agent.vllm_cmd" }));
-  return { argv: [...head, ...composed.argv], reasons: [...templateReasons, ...composed.reasons] };
+  const byDefault = defaultFlags(launch.input);
+  const reasons = composed.reasons.map((reason) =>
+    byDefault.includes(reason.arg) ? { ...reason, why: "The default of [engine.vllm].extra_args" } : reason,
+  );
+  return { argv: [...head, ...composed.argv], reasons: [...templateReasons, ...reasons] };
+}
+
+/** Flags that nobody wrote: the section's `extra_args` are as they are without it, and the model has none of the same name. */
+function defaultFlags({ options, model }: LaunchInput<VllmOptions>): string[] {
+  const usual = vllmOptions.shape.extra_args.parse(undefined);
+  if (usual.join(" ") !== options.extra_args.join(" ")) return [];
+  return usual.filter((name) => !userWrote(model.extraArgs, [name], RULES));
 }
 
 /** What every vLLM engine gets. */

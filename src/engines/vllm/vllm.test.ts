@@ -416,3 +416,13 @@ describe("vLLM's sleep", () => {
     expect(codes(launch({ slot: { ...SAMPLE_SLOT, host: "0.0.0.0" } }, { sleep: 1 }))).toContain("dev-mode-open");
   });
 });
+
+// "Written by the user [extra_args]" stood beside a flag that no file had.
+it("tells the default of extra_args from what the user wrote", () => {
+  const why = (plan: LaunchPlan): string | undefined =>
+    plan.reasons.find(({ arg }) => arg === "--enable-chunked-prefill")?.why;
+  expect(why(launch())).toBe("The default of [engine.vllm].extra_args");
+  expect(why(launch({}, { extra_args: ["--enable-chunked-prefill", "--seed", "1"] }))).toBe("Written by the user");
+  expect(why(launch(withExtra("--enable-chunked-prefill")))).toBe("Written by the user");
+  expect(why(launch(withExtra("--no-enable-chunked-prefill")))).toBeUndefined();
+});
