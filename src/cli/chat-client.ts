@@ -127,11 +127,21 @@ async function ask(url: string, init: RequestInit): Promise<Response> {
     response = await fetch(url, init);
   } catch (e) {
     if (init.signal?.aborted === true) throw e;
-    const message = `Cannot reach ${new URL(url).origin}: nothing answers there. Start the endpoint with cgn up, or name it with --url`;
+    const message = `Cannot reach ${new URL(url).origin}: ${whyUnreached(e)}. Start the endpoint with cgn up, or name it with --url`;
     throw new CgnError("DEPENDENCY_UNREACHABLE", message, { url });
   }
   if (response.ok) return response;
   const said = await response.text();
   const words = parse(said)?.error?.message ?? said.slice(0, 500);
+  // Nothing is wrong with the command where the endpoint has nobody to answer.
+  if (response.status >= 500)
+    throw new CgnError("UPSTREAM_FAILED", `The endpoint fails (${response.status}): ${words}`, {});
   throw new CgnError("BAD_INVOCATION", `The endpoint refuses (${response.status}): ${words}`, {});
+}
+
+/** In Node's words, but for what is usual: an untrusted certificate is no port without a listener. */
+function whyUnreached(error: unknown): string {
+  const cause = error instanceof Error ? (error.cause as (Error & { readonly code?: string }) | undefined) : undefined;
+  if (cause?.code === "ECONNREFUSED") return "nothing listens there";
+  return cause === undefined || cause.message === "" ? "no answer came" : cause.message;
 }

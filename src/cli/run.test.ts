@@ -46,6 +46,23 @@ describe("chatTurn()", () => {
     );
   });
 
+  it("tells a port where nothing listens from an endpoint that fails", async () => {
+    const url = await serve((_req, res) => {
+      res.writeHead(503, { "content-type": "application/json" });
+      res.end(JSON.stringify({ error: { message: "no engine is ready" } }));
+    });
+    const failed = { code: "UPSTREAM_FAILED", message: "The endpoint fails (503): no engine is ready" };
+    await expect(ask(url)).rejects.toMatchObject(failed);
+    close();
+    const gone = await serve((req) => req.socket.destroy());
+    await expect(ask(gone)).rejects.toMatchObject({
+      code: "DEPENDENCY_UNREACHABLE",
+      message: expect.not.stringContaining("listens"),
+    });
+    close();
+    await expect(ask(gone)).rejects.toThrow(/nothing listens there\. Start the endpoint with cgn up/);
+  });
+
   it("tells the endpoint's own words when it refuses, and when a stream breaks", async () => {
     let n = 0;
     const url = await serve((_req, res) => {
