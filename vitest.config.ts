@@ -4,7 +4,8 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     pool: "forks",
-    testTimeout: 20_000,
+    // A hang is found all the same; a busy machine is no fault.
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     projects: [
       { extends: true, test: { name: "units", include: ["src/**/*.test.ts"], maxWorkers: 2 } },

@@ -3,14 +3,16 @@ import { CgnError } from "../core/errors.ts";
 
 type ZeroMq = typeof import("zeromq");
 
+const installed = (): unknown => createRequire(import.meta.url)("zeromq");
+
 let loaded: ZeroMq | undefined;
 
 /**
  * The ZeroMQ binding. It is native and an optional part of the package: everything but KV events works without it.
  * @throws CgnError NOT_SUPPORTED where it is not installed, or has no binary for this platform
  */
-export function loadZeroMq(load: () => unknown = () => createRequire(import.meta.url)("zeromq")): ZeroMq {
-  if (loaded !== undefined) return loaded;
+export function loadZeroMq(load: () => unknown = installed): ZeroMq {
+  if (loaded !== undefined && load === installed) return loaded;
   try {
     loaded = load() as ZeroMq;
     return loaded;

@@ -95,9 +95,9 @@ export const REAL_CLOCK: Clock = {
   },
 };
 
-/** Wait until something holds, 5 s at most. */
+/** Wait until something holds, a minute at most: a machine may be busy. */
 export async function until(done: () => boolean | Promise<boolean>): Promise<void> {
-  for (let i = 0; i < 1_000; i++) {
+  for (const end = performance.now() + 60_000; performance.now() < end; ) {
     if (await done()) return;
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
