@@ -9,6 +9,8 @@ export interface MatchQuery {
   readonly root: string;
   /** The rendered prompt, exactly as the engine sees it before tokenising. */
   readonly prompt: Uint8Array;
+  /** Written by who answers it: when, in milliseconds of his clock. */
+  matchedMs?: number | undefined;
 }
 
 export interface WorkerMatch {

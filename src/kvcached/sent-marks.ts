@@ -13,40 +13,68 @@ const MAX_OUT = 8_192;
  */
 const SAMPLED = 48;
 
-/** One that is out, and the next one with the same key. */
+/** One that is out. */
 interface Sent<T> {
+  readonly key: number;
   readonly mark: T;
+  /** The next one of its bucket, sent later. */
   next: Sent<T> | undefined;
+  /** Its neighbours in the order of sending. */
+  before: Sent<T> | undefined;
+  after: Sent<T> | undefined;
 }
 
+const BUCKETS = 4_096;
+/** Of a key the last 21 bits are the prompt's length. */
+const LENGTHS = 2 ** 21;
+const bucketOf = (key: number): number => (key / LENGTHS) & (BUCKETS - 1);
+
+/**
+ * No `Map`: where each request adds and deletes an entry V8 gives it a new table again and again, and the old ones keep what they held through the
+ * collections of young garbage (as `LegList` says).
+ */
 export function createSentMarks<T>(): SentMarks<T> {
-  const marks = new Map<number, Sent<T>>();
+  const buckets = new Array<Sent<T> | undefined>(BUCKETS).fill(undefined);
+  let first: Sent<T> | undefined;
+  let last: Sent<T> | undefined;
   let out = 0;
+  const remove = (sent: Sent<T>): void => {
+    const at = bucketOf(sent.key);
+    let each = buckets[at];
+    if (each === sent) buckets[at] = sent.next;
+    else {
+      while (each !== undefined && each.next !== sent) each = each.next;
+      if (each !== undefined) each.next = sent.next;
+    }
+    if (sent.before === undefined) first = sent.after;
+    else sent.before.after = sent.after;
+    if (sent.after === undefined) last = sent.before;
+    else sent.after.before = sent.before;
+    sent.next = sent.before = sent.after = undefined;
+    out--;
+  };
   return {
     note(root, prompt, mark) {
-      const key = keyOf(root, prompt);
-      const sent = { mark, next: undefined };
-      let last = marks.get(key);
-      if (last === undefined) marks.set(key, sent);
+      const sent: Sent<T> = { key: keyOf(root, prompt), mark, next: undefined, before: last, after: undefined };
+      const at = bucketOf(sent.key);
+      let tail = buckets[at];
+      if (tail === undefined) buckets[at] = sent;
       else {
-        while (last.next !== undefined) last = last.next;
-        last.next = sent;
+        while (tail.next !== undefined) tail = tail.next;
+        tail.next = sent;
       }
+      if (last === undefined) first = sent;
+      else last.after = sent;
+      last = sent;
       out++;
-      while (out > MAX_OUT) {
-        const [oldest, dropped] = marks.entries().next().value as [number, Sent<T>];
-        marks.delete(oldest);
-        for (let each: Sent<T> | undefined = dropped; each !== undefined; each = each.next) out--;
-      }
+      if (out > MAX_OUT && first !== undefined) remove(first);
     },
     take(root, prompt) {
       const key = keyOf(root, prompt);
-      const first = marks.get(key);
-      if (first === undefined) return undefined;
-      out--;
-      if (first.next === undefined) marks.delete(key);
-      else marks.set(key, first.next);
-      return first.mark;
+      let sent = buckets[bucketOf(key)];
+      while (sent !== undefined && sent.key !== key) sent = sent.next;
+      if (sent !== undefined) remove(sent);
+      return sent?.mark;
     },
   };
 }
@@ -60,5 +88,5 @@ function keyOf(root: string, prompt: Uint8Array): number {
   for (let i = Math.max(0, length - SAMPLED); i < length; i++) hash = Math.imul(hash ^ prompt[i]!, 0x01000193);
   for (let i = 0; i < root.length; i++) hash = Math.imul(hash ^ root.charCodeAt(i), 0x01000193);
   // 53 bits: the hash and the length.
-  return (hash >>> 0) * 2 ** 21 + (length % 2 ** 21);
+  return (hash >>> 0) * LENGTHS + (length % LENGTHS);
 }

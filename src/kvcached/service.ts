@@ -103,8 +103,6 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const applied = new AppliedIndex(index);
   const workers = new Map<WorkerId, FollowedWorker>();
   const instance = options.instance ?? randomUUID();
-  /** When each query was matched, for what is sent by it. */
-  const matched = new WeakMap<MatchQuery, number>();
   /** Of routers: what is looked up to explain a prediction does not count. */
   const asked = { lookups: 0, hits: 0 };
   const indexStats = (): IndexStats => ({ ...index.stats(), ...asked });
@@ -221,7 +219,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
     if (note.type === "unsent") worker.unsent(root, prompt);
     else {
       trust.sent(worker, note.query);
-      const matchedMs = matched.get(note.query);
+      const { matchedMs } = note.query;
       worker.sent(root, prompt, { elsewhere, ...(matchedMs === undefined ? {} : { matchedMs }) });
     }
   };
@@ -229,7 +227,7 @@ export function createKvcached(options: KvcachedOptions): Kvcached {
   const service: Kvcached = {
     match(query) {
       const start = options.clock.now();
-      matched.set(query, start);
+      query.matchedMs = start;
       const inIndex = index.match(query.root, query.prompt, found);
       asked.lookups++;
       if (inIndex.length > 0) asked.hits++;

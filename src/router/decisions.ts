@@ -1,5 +1,6 @@
 import type { PredictionVerdict } from "../core/prefix-knowledge.ts";
 import type { CostTerms } from "../routing/decision.ts";
+import { PackedDecisions } from "./packed-decisions.ts";
 
 /** While it is being written. */
 export type Writable<T> = { -readonly [K in keyof T]: T[K] };
@@ -103,29 +104,57 @@ export interface DecisionRecord {
 /** The last decisions, in a ring. Holds figures and ids only, never prompts. */
 export class DecisionLog {
   readonly #capacity: number;
-  readonly #ring: DecisionRecord[] = [];
+  /** Undefined: it is packed, or there is none yet. */
+  readonly #ring: (DecisionRecord | undefined)[];
+  readonly #packed: PackedDecisions;
   #next = 0;
+  #count = 0;
 
   constructor(capacity = 2_000) {
     this.#capacity = capacity;
+    this.#ring = new Array<DecisionRecord | undefined>(capacity).fill(undefined);
+    this.#packed = new PackedDecisions(capacity);
   }
 
   add(record: DecisionRecord): void {
     this.#ring[this.#next] = record;
     this.#next = (this.#next + 1) % this.#capacity;
+    this.#count = Math.min(this.#count + 1, this.#capacity);
+  }
+
+  /** Nothing of it will change any more. */
+  settled(record: DecisionRecord): void {
+    // Those that run are the newest.
+    for (let k = 1; k <= this.#count; k++) {
+      const at = this.#at(k);
+      if (this.#ring[at] !== record) continue;
+      if (this.#packed.put(at, record)) this.#ring[at] = undefined;
+      return;
+    }
   }
 
   /** Newest first. */
   latest(limit: number): DecisionRecord[] {
     const out: DecisionRecord[] = [];
-    for (let k = 1; k <= this.#ring.length && out.length < limit; k++) {
-      out.push(this.#ring[(this.#next - k + this.#capacity) % this.#capacity]!);
-    }
+    for (let k = 1; k <= this.#count && out.length < limit; k++) out.push(this.#get(this.#at(k)));
     return out;
   }
 
   /** The newest of that id: clients may use one twice. */
   find(id: string): DecisionRecord | undefined {
-    return this.latest(this.#capacity).find((record) => record.id === id);
+    for (let k = 1; k <= this.#count; k++) {
+      const at = this.#at(k);
+      if ((this.#ring[at]?.id ?? this.#packed.idOf(at)) === id) return this.#get(at);
+    }
+    return undefined;
+  }
+
+  /** Where the newest but `k - 1` is. */
+  #at(k: number): number {
+    return (this.#next - k + this.#capacity) % this.#capacity;
+  }
+
+  #get(at: number): DecisionRecord {
+    return this.#ring[at] ?? this.#packed.get(at);
   }
 }

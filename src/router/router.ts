@@ -134,7 +134,8 @@ async function route(core: RouterCore, exchange: Exchange, subject: Subject, ask
   const legs = new LegRequests(request, exchange);
   const pendingPrompt = request.away?.prompt(request) ?? renderHere(core, exchange, group, request, legs);
   const prompt = pendingPrompt instanceof Promise ? await pendingPrompt : pendingPrompt;
-  const query = prompt.bytes === undefined ? undefined : { model, root: request.root, prompt: prompt.bytes };
+  const query =
+    prompt.bytes === undefined ? undefined : { model, root: request.root, prompt: prompt.bytes, matchedMs: undefined };
   exchange.trace?.phase("match");
   const pendingMatches = match(core.knowledge, request.readsCache ? query : undefined, core.clock, core.log);
   const matches = pendingMatches instanceof Promise ? await pendingMatches : pendingMatches;

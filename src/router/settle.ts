@@ -5,7 +5,7 @@ import type { Exchange } from "./accept.ts";
 import type { AnswerFacts } from "./answer.ts";
 import type { Choice } from "./choose.ts";
 import type { Splitter } from "./choose-way.ts";
-import type { DecisionRecord, Writable } from "./decisions.ts";
+import type { DecisionLog, DecisionRecord, Writable } from "./decisions.ts";
 import type { ReadRequest } from "./read.ts";
 import type { Prompt } from "./render.ts";
 import type { Outcome, RouterMetrics } from "./router-metrics.ts";
@@ -34,6 +34,7 @@ export interface Settler {
   readonly learning: Learning;
   readonly knowledge: PrefixKnowledge;
   readonly metrics: RouterMetrics;
+  readonly decisions?: Pick<DecisionLog, "settled">;
   readonly clock: Clock;
 }
 
@@ -63,7 +64,9 @@ export function settle(
   let verdict: PredictionVerdict | undefined;
   const judged = (said: PredictionVerdict): void => {
     verdict = said;
-    if (record.outcome !== undefined) record.outcome.prediction = said;
+    if (record.outcome === undefined) return;
+    record.outcome.prediction = said;
+    s.decisions?.settled(record);
   };
   if (answered || firstMs !== undefined) tellIndex(s, request, prompt, run, answered, judged);
   else if (prompt.bytes !== undefined) {
@@ -84,6 +87,8 @@ export function settle(
   if (facts.completionTokens !== undefined) outcome.completionTokens = facts.completionTokens;
   if (facts.cachedTokens !== undefined) outcome.cachedTokens = facts.cachedTokens;
   record.outcome = outcome;
+  // A verdict that is still to come is written down then.
+  if (verdict !== undefined || facts.cachedTokens === undefined) s.decisions?.settled(record);
   s.metrics.legEnded(choice.worker.id, result);
   if (result !== "escalated" && exchange.cascade?.counts !== false)
     s.metrics.ended(record.model, result, exchange.subject, {
