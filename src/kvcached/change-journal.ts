@@ -75,8 +75,19 @@ export class ChangeJournal {
 
   stored({ root, parent, names, bytes, ends }: StoredBlocks, atMs: number): void {
     if (!this.#kept) return;
-    const kept = { root, parent, names: BigUint64Array.from(names), bytes: bytes.slice(), ends: ends.slice() };
-    this.#add({ type: "stored", ...kept, atMs });
+    // One piece of memory for all three: each of its own costs more than what most hold.
+    const endsAt = 8 * names.length;
+    const bytesAt = endsAt + 4 * ends.length;
+    const memory = new ArrayBuffer(bytesAt + bytes.length);
+    const kept = {
+      names: new BigUint64Array(memory, 0, names.length),
+      ends: new Uint32Array(memory, endsAt, ends.length),
+      bytes: new Uint8Array(memory, bytesAt),
+    };
+    kept.names.set(names);
+    kept.ends.set(ends);
+    kept.bytes.set(bytes);
+    this.#add({ type: "stored", root, parent, ...kept, atMs });
   }
 
   removed(names: BlockNames, atMs: number): void {
