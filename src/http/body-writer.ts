@@ -1,3 +1,4 @@
+import { isAscii } from "node:buffer";
 import { ServerResponse } from "node:http";
 import type { ClientResponse } from "./client-response.ts";
 
@@ -40,10 +41,16 @@ export class BodyWriter {
 /**
  * End an answer, of which nothing but perhaps the head was written, with its whole body. Node keeps a head and a body of bytes apart and writes them as a
  * list; a text in the head's encoding it joins with the head.
+ * @returns the body as text, where it was made and is no other in UTF-8
  */
-export function endWhole(res: ClientResponse, body: Buffer): void {
-  if (res instanceof ServerResponse && body.length <= MAX_FRAMED) res.end(body.toString("latin1"), "latin1");
-  else res.end(body);
+export function endWhole(res: ClientResponse, body: Buffer): string | undefined {
+  if (!(res instanceof ServerResponse) || body.length > MAX_FRAMED) {
+    res.end(body);
+    return undefined;
+  }
+  const text = body.toString("latin1");
+  res.end(text, "latin1");
+  return isAscii(body) ? text : undefined;
 }
 
 /** Call back when more of a body is welcome, once; never where the connection ends before. */

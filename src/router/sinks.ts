@@ -136,9 +136,10 @@ export class WholeSink implements Sink {
     if (written !== undefined) c.headers["content-type"] = "application/json";
     if (sent.length > 0) c.headers["content-length"] = String(sent.length);
     c.res.writeHead(c.status, c.headers);
-    endWhole(c.res, sent);
+    const text = endWhole(c.res, sent);
     // The client does not wait for our reading.
-    if (body.length <= PARSE_BYTES && body[0] === 0x7b) readWhole(body, c.facts);
+    if (body.length <= PARSE_BYTES && body[0] === 0x7b)
+      readWhole((written === undefined ? text : undefined) ?? body.toString("utf8"), c.facts);
     return { type: "complete", status: c.status };
   }
 
@@ -158,9 +159,9 @@ function isCut(body: Buffer): boolean {
   }
 }
 
-function readWhole(body: Buffer, facts: AnswerFacts): void {
+function readWhole(body: string, facts: AnswerFacts): void {
   try {
-    readAnswer(JSON.parse(body.toString("utf8")), facts);
+    readAnswer(JSON.parse(body), facts);
   } catch {
     // An engine's answer that is no JSON passes as it is; it only has no figures.
   }
