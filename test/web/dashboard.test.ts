@@ -74,6 +74,29 @@ describe.skipIf(chromium === undefined)("the dashboard in a browser", { timeout:
     await page.context().close();
   });
 
+  // The focus fell to the body, and each of forty marks was a stop of the Tab key.
+  it("keeps the focus of those who go by keys", async () => {
+    const { page } = await openPage(browser, LIGHT);
+    const focused = () =>
+      page.evaluate(() => `${document.activeElement?.tagName} ${document.activeElement?.id}`.trim());
+    await page.goto(fleet.admin);
+    const lane = page.locator(".marks").first();
+    await lane.locator("a").nth(1).waitFor();
+    expect(await page.locator('.marks a[tabindex="0"]').count()).toBe(await page.locator(".marks").count());
+    await lane.locator("a").first().focus();
+    await page.keyboard.press("ArrowRight");
+    const href = await lane.locator("a:focus").getAttribute("href");
+    expect(href).toBe(await lane.locator("a").nth(1).getAttribute("href"));
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: /^Chosen: gpu-/ }).waitFor();
+    expect(await focused()).toBe("MAIN main");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "Last requests" }).waitFor();
+    await page.locator(`a[href="${href}"]:focus`).waitFor();
+    await page.context().close();
+  });
+
   it("asks before it drains, and loads what is unloaded", async () => {
     const { page } = await openPage(browser, LIGHT);
     await page.goto(fleet.admin);

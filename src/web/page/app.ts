@@ -104,7 +104,11 @@ export class App implements Actions {
     this.#chat = new AbortController();
     this.chat({ model, turns, draft: "", busy: true });
     const show = (answer: Turn): void => this.chat({ turns: [...turns, answer] });
-    const refused = (why: string): void => this.#set({ wantsKey: { why, of: "action" } });
+    const refused = (why: string): void => {
+      this.#set({ wantsKey: { why, of: "action" } });
+      // To be sent again once there is a key.
+      if (this.state.chat.draft === "") this.chat({ draft: text });
+    };
     void runChat(model, turns, this.#chat.signal, show, refused).finally(() => {
       this.chat({ busy: false });
       void this.#look();

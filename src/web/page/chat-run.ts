@@ -2,6 +2,17 @@ import { ApiError, call } from "./api.ts";
 import { chatDelta, SseText } from "./sse-text.ts";
 import type { Turn } from "./state.ts";
 
+/** Was the turn before it refused, or did it fail before there was an answer? */
+export const isWithoutAnswer = ({ role, text, error }: Turn): boolean =>
+  role === "assistant" && error !== undefined && text === "";
+
+/** What is sent again: without turns that came to nothing, since what was too long once would be so each time. */
+export function keptTurns(turns: readonly Turn[]): readonly Turn[] {
+  return turns.filter((turn, i) => !isWithoutAnswer(turn) && !(turn.role === "user" && isLost(turns[i + 1])));
+}
+
+const isLost = (answer: Turn | undefined): boolean => answer !== undefined && isWithoutAnswer(answer);
+
 /**
  * Send a chat and follow its answer.
  * @param turn called with the answer so far, each time there is more
@@ -14,7 +25,7 @@ export async function runChat(
   turn: (answer: Turn) => void,
   refused: (why: string) => void,
 ): Promise<void> {
-  const messages = turns.filter(({ error }) => error === undefined).map(({ role, text }) => ({ role, content: text }));
+  const messages = keptTurns(turns).map(({ role, text }) => ({ role, content: text }));
   const started = performance.now();
   let answer: Turn = { role: "assistant", text: "" };
   const become = (more: Partial<Turn>): void => turn((answer = { ...answer, ...more }));

@@ -1,3 +1,4 @@
+import { isWithoutAnswer } from "./chat-run.ts";
 import type { Dashboard } from "./data.ts";
 import { h, type View } from "./element.ts";
 import { count, duration, percent } from "./format.ts";
@@ -64,7 +65,8 @@ export function chatView(chat: ChatState, { status }: Dashboard, act: Actions): 
 export const chosenModel = ({ model }: ChatState, models: readonly string[]): string =>
   models.includes(model) ? model : (models[0] ?? "");
 
-function turnView({ role, text, thoughts, route, error }: Turn, i: number): View {
+function turnView(turn: Turn, i: number): View {
+  const { role, text, thoughts, route, error } = turn;
   return h("li", { key: i, class: `turn ${role}` }, [
     h("span", { class: "who soft" }, role === "user" ? "You" : "Model"),
     thoughts === undefined || thoughts === ""
@@ -72,6 +74,7 @@ function turnView({ role, text, thoughts, route, error }: Turn, i: number): View
       : h("details", {}, [h("summary", {}, "Thoughts"), h("div", { class: "text soft" }, thoughts)]),
     h("div", { class: "text" }, text === "" && error === undefined && role === "assistant" ? "…" : text),
     error === undefined ? null : h("p", { class: "note bad" }, error),
+    isWithoutAnswer(turn) ? h("p", { class: "soft" }, "What you said here is not sent with later turns.") : null,
     route === undefined ? null : routeLine(route),
   ]);
 }

@@ -56,20 +56,43 @@ function laneList(lanes: ReadonlyMap<string, readonly RequestRow[]>, now: number
           ? h("span", { class: "soft" }, "nothing yet")
           : h(
               "span",
-              { class: "marks" },
-              marks.slice(0, MARKS).map((request) => mark(request, now)),
+              { class: "marks", onKeyDown: onArrow },
+              marks.slice(0, MARKS).map((request, i) => mark(request, now, i === 0)),
             ),
       ]),
     ),
   );
 }
 
-function mark(request: RequestRow, now: number): View {
+/** A lane is one stop of the Tab key, or it would be long until the engines; arrows go from mark to mark. */
+function onArrow(event: KeyboardEvent): void {
+  const marks = [...(event.currentTarget as HTMLElement).querySelectorAll("a")];
+  const at = marks.indexOf(document.activeElement as HTMLAnchorElement);
+  const ways: Readonly<Record<string, number>> = {
+    ArrowLeft: at - 1,
+    ArrowRight: at + 1,
+    Home: 0,
+    End: marks.length - 1,
+  };
+  const next = marks[ways[event.key] ?? -1];
+  if (next === undefined) return;
+  event.preventDefault();
+  next.focus();
+}
+
+function mark(request: RequestRow, now: number, isStop: boolean): View {
   const { id, outcome } = request;
   const share = shareOf(request);
   const kind = outcome === undefined ? "flying" : kindOf(outcome.result, share);
   const text = sentence(request, now);
-  return h("a", { key: id, class: `mark ${kind}`, href: requestHref(id), title: text, "aria-label": text });
+  return h("a", {
+    key: id,
+    class: `mark ${kind}`,
+    href: requestHref(id),
+    title: text,
+    "aria-label": text,
+    tabIndex: isStop ? 0 : -1,
+  });
 }
 
 /** Share of the prompt that was cached: as reported, else as predicted. */

@@ -2,6 +2,7 @@ import { render } from "preact";
 import { storedKey } from "./api.ts";
 import { App } from "./app.ts";
 import { shell } from "./shell-view.ts";
+import { type Place, requestHref } from "./state.ts";
 
 const THEME = "cgn-theme";
 
@@ -18,6 +19,8 @@ function storedTheme(): "auto" | "light" | "dark" {
 const root = document.getElementById("app")!;
 root.textContent = "";
 let drawing = false;
+/** Where the page was when it was drawn last. */
+let shown: Place;
 
 const app = new App({ theme: storedTheme(), hasKey: storedKey() !== "" }, () => {
   if (drawing) return;
@@ -39,10 +42,24 @@ function draw(): void {
   const node = app.state.data?.status.node;
   document.title = node === undefined ? "cgn" : `cgn ${node}: ${app.state.place.name}`;
   render(shell(app.state, app), root);
+  if (app.state.place !== shown) keepFocus(shown, app.state.place);
+  shown = app.state.place;
 }
 
+/** A link that was followed is gone with its view, and the focus with it: back to where one came from, else to the new content. */
+function keepFocus(before: Place, { id }: Place): void {
+  const focused = document.activeElement;
+  if (focused !== null && focused !== document.body) return;
+  const left = before.id === undefined || id !== undefined ? undefined : requestHref(before.id);
+  const link = left === undefined ? null : document.querySelector<HTMLElement>(`main a[href="${left}"]`);
+  (link ?? document.getElementById("main"))?.focus();
+}
+
+shown = app.state.place;
 draw();
 app.go(location.hash);
+// Whoever opens the page starts at its top.
+shown = app.state.place;
 addEventListener("hashchange", () => app.go(location.hash));
 // Nobody looks at a page in the background.
 document.addEventListener("visibilitychange", () => app.watch(document.visibilityState === "visible"));

@@ -22,7 +22,7 @@ export function overviewView(state: State, data: Dashboard, act: Actions): View 
     headline(data, state.history),
     section(
       "Where requests go",
-      "Each mark is a request on the engine that answers it, the newest first; the fuller, the more of its prompt was cached there. Open one to see why it went there.",
+      "Each mark is a request on the engine that answers it, the newest first; the fuller, the more of its prompt was cached there. Open one to see why it went there; by keys, arrows go along a row.",
       flowMap(data),
     ),
     h("section", { "aria-labelledby": "engines" }, [
