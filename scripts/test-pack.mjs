@@ -12,7 +12,7 @@ const MOST_BYTES = 5_000_000;
 
 /** What a user needs; all but these is a slip. */
 const WANTED =
-  /^(?:dist\/.+\.js|launchers\/.+\.(?:mjs|py)|recipes\/.+\.toml|profiles\/.+\.json|proto\/.+\.proto|deploy\/.+|examples\/.+|cgn\.schema\.json|openapi\.json|README\.md|LICENSE|CHANGELOG\.md|package\.json)$/;
+  /^(?:dist\/.+\.js|launchers\/.+\.(?:mjs|py)|recipes\/.+\.toml|profiles\/.+\.json|proto\/.+\.proto|deploy\/.+|examples\/.+|docs\/[^/]+\.(?:md|jsonl?)|cgn\.schema\.json|README\.md|LICENSE|CHANGELOG\.md|package\.json)$/;
 const UNWANTED =
   /(?:^|\/)(?:test|tests|testing|testdata|fixtures|__pycache__)\/|\.(?:test|case)\.js$|\.map$|\.tsbuildinfo$/;
 const NEEDED = [
@@ -25,6 +25,8 @@ const NEEDED = [
   "launchers/sim-vllm.mjs",
   "proto/cgn/kv/v1/kv.proto",
   "cgn.schema.json",
+  "docs/index.md",
+  "docs/openapi.json",
 ];
 
 const isShort = process.argv.includes("--short");

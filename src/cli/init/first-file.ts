@@ -16,7 +16,7 @@ function head({ url }: Choices): string {
   const what = url === undefined ? "One engine that cgn starts and keeps" : "An engine that somebody else runs";
   return [
     `# ${what}, behind one endpoint. Written by \`cgn init\`; change it as you like.`,
-    "# What is wrong with it: `cgn check --host`. Every key: `cgn config explain`, docs/configuration.md.",
+    "# What is wrong with it: `cgn check --host`. Every key: `cgn config explain`, and docs/configuration.md of the package.",
   ].join("\n");
 }
 
