@@ -6,7 +6,7 @@ import { createAuthority, issueCertificate } from "../access/certificates.ts";
 import { CgnError } from "../core/errors.ts";
 import { sendError, sendJson } from "../http/error-body.ts";
 import { startTestRouter } from "../router/testing/test-router.ts";
-import { askAdmin } from "./admin-client.ts";
+import { adminBase, askAdmin } from "./admin-client.ts";
 import type { CliContext } from "./command.ts";
 import { askDaemon } from "./reload.ts";
 import { systemClock } from "./system-clock.ts";
@@ -55,6 +55,17 @@ describe("askAdmin()", () => {
         code: "DEPENDENCY_UNREACHABLE",
         message: expect.stringMatching(message),
       });
+  });
+});
+
+describe("adminBase()", () => {
+  it("takes an address without a scheme, and nothing that cannot be asked", () => {
+    expect(adminBase({})).toBe("http://127.0.0.1:9091");
+    expect(adminBase({ admin: "gpu1:9091/" })).toBe("http://gpu1:9091");
+    for (const admin of ["bad host", "ftp://gpu1", ":9091", "", "gpu1:99999"])
+      expect(() => adminBase({ admin })).toThrow(
+        `Cannot ask at --admin "${admin}": it is no URL. Write http://HOST:PORT`,
+      );
   });
 });
 

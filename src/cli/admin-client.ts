@@ -4,6 +4,7 @@ import { loadConfig } from "../config/load.ts";
 import type { Clock } from "../core/clock.ts";
 import { CgnError } from "../core/errors.ts";
 import { SILENT_LOG } from "../core/log.ts";
+import { isUrl } from "../engines/address.ts";
 import { fetchText, type TextReply } from "../http/fetch-text.ts";
 import { guardOutgoing } from "../wire/outgoing.ts";
 import { openTls } from "../wire/tls.ts";
@@ -29,10 +30,21 @@ export const ADMIN_OPTIONS = {
 
 type AdminContext = Pick<CliContext, "env" | "cwd"> & { readonly clock?: Clock };
 
-/** The admin port's address without a slash at its end. */
+/** The admin port's address without a slash at its end. @throws CgnError BAD_INVOCATION */
 export function adminBase(options: Values): string {
-  const admin = String(options["admin"] ?? DEFAULT_ADMIN);
-  return (/^https?:\/\//.test(admin) ? admin : `http://${admin}`).replace(/\/+$/, "");
+  return baseUrl(String(options["admin"] ?? DEFAULT_ADMIN), "--admin");
+}
+
+/**
+ * A base URL that a flag names, where the scheme may be left out; without a slash at its end.
+ * @throws CgnError BAD_INVOCATION
+ */
+export function baseUrl(text: string, flag: string): string {
+  const url = (/^[a-z]+:\/\//i.test(text) ? text : `http://${text}`).replace(/\/+$/, "");
+  if (isUrl(url, ["http", "https"])) return url;
+  throw new CgnError("BAD_INVOCATION", `Cannot ask at ${flag} "${text}": it is no URL. Write http://HOST:PORT`, {
+    text,
+  });
 }
 
 /**

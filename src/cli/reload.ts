@@ -3,7 +3,7 @@ import { CgnError } from "../core/errors.ts";
 import { RELOAD_PATH, type ReloadReport } from "../core/reload-report.ts";
 import { dialHost, hostPort, isLoopbackHost } from "../engines/address.ts";
 import { fetchText } from "../http/fetch-text.ts";
-import { ADMIN_OPTIONS, adminKey, guardByConfiguration, whySilent, wordsOf } from "./admin-client.ts";
+import { ADMIN_OPTIONS, adminKey, baseUrl, guardByConfiguration, whySilent, wordsOf } from "./admin-client.ts";
 import { type CliContext, CONFIG_OPTIONS, type Command, type Values } from "./command.ts";
 import { loadForCommand, PICK_OPTIONS } from "./load-config.ts";
 
@@ -22,7 +22,7 @@ export const reloadCommand: Command = {
     // What is wrong in the file is told here, with its place, before anybody is asked.
     const settings = loadForCommand(options, cli);
     const admin = options["admin"];
-    const places = typeof admin === "string" ? [adminPlace(admin)] : adminPlaces(settings);
+    const places = typeof admin === "string" ? [baseUrl(admin, "--admin")] : adminPlaces(settings);
     for (const line of reloadLines(await askDaemon("reload", RELOAD_PATH, places, { options, cli }))) cli.out(line);
     return 0;
   },
@@ -52,11 +52,6 @@ export async function askDaemon(
 export interface Asker {
   readonly options: Values;
   readonly cli: CliContext;
-}
-
-/** The base URL of an admin port that a flag names. */
-export function adminPlace(text: string): string {
-  return (/^https?:\/\//.test(text) ? text : `http://${text}`).replace(/\/+$/, "");
 }
 
 /** An agent's admin port, and the router's of `cgn up`: off loopback they speak TLS where there is a certificate. */

@@ -1,10 +1,10 @@
 import { ROLES } from "../core/engine-kind.ts";
 import { CgnError } from "../core/errors.ts";
 import { ROLE_PATH } from "../core/reload-report.ts";
-import { ADMIN_OPTIONS } from "./admin-client.ts";
+import { ADMIN_OPTIONS, baseUrl } from "./admin-client.ts";
 import { CONFIG_OPTIONS, type Command } from "./command.ts";
 import { loadForCommand, PICK_OPTIONS } from "./load-config.ts";
-import { adminPlace, adminPlaces, askDaemon, reloadLines } from "./reload.ts";
+import { adminPlaces, askDaemon, reloadLines } from "./reload.ts";
 
 /** `cgn role NODE ROLE`: an engine takes another part in prefill and decode. */
 export const roleCommand: Command = {
@@ -40,7 +40,7 @@ export const roleCommand: Command = {
       );
     }
     const admin = options["admin"];
-    const places = typeof admin === "string" ? [adminPlace(admin)] : adminPlaces(loadForCommand(options, cli));
+    const places = typeof admin === "string" ? [baseUrl(admin, "--admin")] : adminPlaces(loadForCommand(options, cli));
     const query = new URLSearchParams({ node, role });
     const report = await askDaemon("change the role", `${ROLE_PATH}?${query}`, places, { options, cli });
     for (const line of reloadLines(report)) cli.out(line);

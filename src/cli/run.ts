@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { createInterface } from "node:readline/promises";
 import { CgnError, isCgnError } from "../core/errors.ts";
+import { baseUrl } from "./admin-client.ts";
 import { type ChatEndpoint, type ChatMessage, type ChatTurn, chatTurn, listModels } from "./chat-client.ts";
 import type { CliContext, Command, Values } from "./command.ts";
 import { startLocal } from "./run-local.ts";
@@ -50,10 +51,11 @@ export const runCommand: Command = {
 };
 
 function endpointOf(options: Values, { env, cwd }: Pick<CliContext, "env" | "cwd">): ChatEndpoint {
+  const url = baseUrl(String(options["url"] ?? DEFAULT_URL), "--url");
   const file = options["keyFile"];
   try {
     const key = typeof file === "string" ? readFileSync(resolve(cwd, file), "utf8").trim() : env["CGN_API_KEY"];
-    return { url: String(options["url"] ?? DEFAULT_URL), key };
+    return { url, key };
   } catch (e) {
     const is = e instanceof Error ? e.message : String(e);
     throw new CgnError("BAD_INVOCATION", `Cannot read --key-file: ${is}. Name a file with one key`, {});

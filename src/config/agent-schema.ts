@@ -9,6 +9,7 @@ import {
   optionalHost,
   optionalListen,
   optionalText,
+  optionalUrl,
 } from "./schema-fields.ts";
 
 /** `[agent]`: what starts engines on this host and watches over them. */
@@ -37,7 +38,7 @@ export const agentSchema = z.strictObject({
     unit: "path",
     defaultText: "/run/cognitora/kv.sock, or in the user's runtime folder where that cannot be written",
   }),
-  ready_probe_url: optionalText("URL to ask for readiness instead of the engine's own", { unit: "URL" }),
+  ready_probe_url: optionalUrl("URL to ask for readiness instead of the engine's own", ["http", "https"]),
   ready_timeout: duration("How long an engine may take to become ready", 120_000),
   heartbeat: duration("How often the agent says that it is alive", 5_000),
   drain_grace: duration("How long requests in flight may take after a stop was asked for", 30_000),

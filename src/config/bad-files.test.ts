@@ -64,6 +64,17 @@ const GOLDEN: readonly (readonly [what: string, toml: string, said: readonly str
     ],
   ],
   [
+    "what is no URL, without a word of a secret one",
+    '[cluster]\netcd_endpoints = ["e1:2379", "bad host:1"]\n[metrics]\nredfish_url = "10.0.0.9"\n[tracing]\notlp_endpoint = "collector:4318"\n[router.rate_limit]\nredis_url = "http://:geheim@h"\n[agent]\nready_probe_url = "http://bad host"\n',
+    [
+      'c.toml:2:18: error: cluster.etcd_endpoints: "bad host:1" is no address of an etcd member. Write for example "https://etcd-1:2379"',
+      'c.toml:4:15: error: metrics.redfish_url: "10.0.0.9" is no URL. Write https://HOST:PORT',
+      'c.toml:6:17: error: tracing.otlp_endpoint: "collector:4318" is no URL. Write http://HOST:PORT',
+      "c.toml:8:13: error: router.rate_limit.redis_url: it is no URL with redis:// or rediss://. Write redis://HOST:PORT",
+      'c.toml:10:19: error: agent.ready_probe_url: "http://bad host" is no URL. Write http://HOST:PORT',
+    ],
+  ],
+  [
     "a fraction where a whole number stands",
     `[models."m"]\ntp = 1.5\n`,
     ["c.toml:2:6: error: models.m.tp: 1.5 is a number with a fraction. Write a whole number"],

@@ -87,7 +87,7 @@ export function loadConfig(options: LoadOptions): LoadedConfig {
   const ctx = makeContext(options, source);
   const sections = parseSections(ctx);
   const models = resolveModels(ctx);
-  const cluster = clusterSettings(sections.cluster, ctx.host.address);
+  const cluster = clusterSettings(ctx, sections.cluster);
   const agent = agentSettings(ctx, sections.agent, sections.kv);
   const { block_size_tokens: blockTokens } = sections.kv;
   const { engines, refusals } = resolveEngines(

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { about, duration, flag, listen, optionalText } from "./schema-fields.ts";
+import { about, duration, flag, listen, optionalText, optionalUrl } from "./schema-fields.ts";
 
 /** `[metrics]`: where figures are served. */
 export const metricsSchema = z.strictObject({
@@ -19,11 +19,9 @@ export const metricsSchema = z.strictObject({
       .default([]),
     "More Prometheus texts to read",
   ),
-  redfish_url: optionalText(
+  redfish_url: optionalUrl(
     "Redfish service of this host's management controller, whose power the weight `power` counts where GPUs tell none",
-    {
-      unit: "URL",
-    },
+    ["https", "http"],
   ),
   redfish_user: optionalText("Its user (HTTP Basic)"),
   redfish_password: optionalText("Its password", { secret: true }),

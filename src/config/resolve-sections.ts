@@ -1,4 +1,5 @@
 import { GIB } from "../core/units.ts";
+import { isUrl } from "../engines/address.ts";
 import { answerSettings } from "./answer-schema.ts";
 import { cascadeChains } from "./cascade-schema.ts";
 import { SECTIONS, type Section, type SectionName } from "./config-schema.ts";
@@ -41,8 +42,18 @@ function given<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], und
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }
 
-export function clusterSettings(cluster: Section<"cluster">, hostAddress?: string): ClusterSettings {
+const withScheme = (text: string): string => (/^[a-z]+:\/\//i.test(text) ? text : `http://${text}`);
+
+export function clusterSettings(ctx: LoadContext, cluster: Section<"cluster">): ClusterSettings {
   const { etcd_username: name, etcd_password: password = "" } = cluster;
+  const { address: hostAddress } = ctx.host;
+  const wrong = cluster.etcd_endpoints.find((text) => !isUrl(withScheme(text), ["http", "https"]));
+  if (wrong !== undefined) {
+    report(ctx, ["cluster", "etcd_endpoints"], {
+      problem: `"${wrong}" is no address of an etcd member`,
+      remedy: 'Write for example "https://etcd-1:2379"',
+    });
+  }
   return {
     name: cluster.name,
     stateBackend: cluster.state_backend ?? (cluster.etcd_endpoints.length > 0 ? "etcd" : "memory"),

@@ -2,7 +2,16 @@ import { z } from "zod";
 import { POLICY_NAMES } from "../routing/policies.ts";
 import { answerKeys } from "./answer-schema.ts";
 import { cascadeSection } from "./cascade-schema.ts";
-import { about, duration, flag, listen, optionalDuration, optionalText, textList } from "./schema-fields.ts";
+import {
+  about,
+  duration,
+  flag,
+  listen,
+  optionalDuration,
+  optionalText,
+  optionalUrl,
+  textList,
+} from "./schema-fields.ts";
 
 const weight = (meaning: string, fallback: number) =>
   about(z.number().min(0).default(fallback), `${meaning} (policy \`weighted\`)`, { unit: "share" });
@@ -74,11 +83,11 @@ const rateLimit = z
       "Requests in flight of one API key or token subject, on each router",
       { unit: "requests", defaultText: "no limit" },
     ),
-    redis_url: optionalText("Redis through which routers share their limits, for example `redis://10.0.0.9:6379/0`", {
-      unit: "URL",
-      secret: true,
-      defaultText: "each router counts alone",
-    }),
+    redis_url: optionalUrl(
+      "Redis through which routers share their limits, for example `redis://10.0.0.9:6379/0`",
+      ["redis", "rediss"],
+      { secret: true, defaultText: "each router counts alone" },
+    ),
     on_redis_loss: about(
       z.enum(["local", "open", "closed"]).default("local"),
       "While Redis does not answer: `local` each router counts alone, `open` limits nothing, `closed` refuses requests that have a limit",

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { formatDurationMs, parseDurationMs } from "../core/units.ts";
-import { isHost } from "../engines/address.ts";
+import { isHost, isUrl } from "../engines/address.ts";
 import type { HostPort } from "./settings.ts";
 
 /**
@@ -121,6 +121,16 @@ export function optionalHost(meaning: string, meta: KeyMeta = {}) {
     })
     .transform(bare);
   return about(host.optional(), meaning, meta);
+}
+
+/** A URL that may be left out. Of a secret one nothing is shown. */
+export function optionalUrl(meaning: string, schemes: readonly string[], meta: KeyMeta = {}) {
+  const said = meta.secret ? `it is no URL with ${schemes.join(":// or ")}://` : "is no URL";
+  const url = z
+    .string()
+    .min(1)
+    .refine((text) => text === "" || isUrl(text, schemes), { error: `${said}. Write ${schemes[0]}://HOST:PORT` });
+  return about(url.optional(), meaning, { unit: "URL", ...meta });
 }
 
 /** A text that may be left out. */

@@ -1,11 +1,12 @@
 import { z } from "zod";
-import { about, optionalText } from "./schema-fields.ts";
+import { about, optionalText, optionalUrl } from "./schema-fields.ts";
 
 /** `[tracing]`: OpenTelemetry traces of requests. */
 export const tracingSchema = z.strictObject({
-  otlp_endpoint: optionalText(
+  otlp_endpoint: optionalUrl(
     "Collector that takes OTLP over HTTP (JSON), for example `http://127.0.0.1:4318`; `/v1/traces` is added where it has no path",
-    { unit: "URL", defaultText: "`$OTEL_EXPORTER_OTLP_ENDPOINT`; without either nothing is traced" },
+    ["http", "https"],
+    { defaultText: "`$OTEL_EXPORTER_OTLP_ENDPOINT`; without either nothing is traced" },
   ),
   sample_ratio: about(
     z.number().min(0).max(1).default(1),

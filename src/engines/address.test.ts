@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isHost } from "./address.ts";
+import { isHost, isUrl } from "./address.ts";
 
 describe("isHost()", () => {
   it("takes names and addresses that a host can have", () => {
@@ -25,4 +25,13 @@ describe("isHost()", () => {
     ])
       expect(isHost(host), host).toBe(false);
   });
+});
+
+it("isUrl() takes URLs of the schemes that are named, of hosts that can be", () => {
+  const http = ["http", "https"];
+  for (const url of ["http://a", "https://gpu1.lan.:8080/x", "http://[::1]:1", "http://10.0.0.5", "http://u:p@a"])
+    expect(isUrl(url, http), url).toBe(true);
+  for (const url of ["", "a", "a:1", "ftp://a", "http://", "http://a:99999", "http://bad host", "http://a..b"])
+    expect(isUrl(url, http), url).toBe(false);
+  expect(isUrl("redis://:pw@10.0.0.9:6379/0", ["redis", "rediss"])).toBe(true);
 });

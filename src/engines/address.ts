@@ -21,6 +21,14 @@ export function isHost(text: string): boolean {
   return text.length <= 253 && text.split(".").every((label) => LABEL.test(label));
 }
 
+/** A URL of one of these schemes (`http`), of a host that can be. */
+export function isUrl(text: string, schemes: readonly string[]): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname } = new URL(text);
+  const host = hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
+  return schemes.includes(protocol.slice(0, -1)) && isHost(host);
+}
+
 /** The host to dial for something that is bound on `host` of this machine. */
 export function dialHost(host: string): string {
   return isWildcardHost(host) ? "127.0.0.1" : host;
