@@ -13,7 +13,7 @@ function findNode() {
   const [major, minor] = process.versions.node.split(".").map(Number);
   if (major > 22 || (major === 22 && minor >= 18)) return process.execPath;
   const beside = join(ROOT, ".cache", "node24", "node_modules", ".bin", "node");
-  return process.env.CGN_NODE ?? (existsSync(beside) ? beside : "node");
+  return process.env.CGN_NODE || (existsSync(beside) ? beside : "node");
 }
 
 /** The source of a clone, else the built package. */

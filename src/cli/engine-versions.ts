@@ -54,24 +54,40 @@ export function versionKinds(options: Values): string[] {
     .map((word) => word.split("=")[0]!);
 }
 
+export interface DetectedVersions {
+  readonly versionOf: EngineVersionOf;
+  /** Engines whose Python is there and did not tell which packages it has. */
+  readonly silent: readonly { readonly kind: EngineKind; readonly python: string }[];
+}
+
 /** What is installed for each engine that this file starts and whose command differs by version. Nothing is imported or run but Python's own metadata. */
 export async function detectVersions(
   settings: Pick<Settings, "engines">,
   env: Readonly<Record<string, string | undefined>>,
-): Promise<EngineVersionOf> {
+): Promise<DetectedVersions> {
   const found = await Promise.all(settings.engines.map((engine) => detectVersion(engine, env)));
-  return ({ index }) => found[index];
+  const silent = settings.engines.flatMap(({ kind }, n) => {
+    const python = found[n]?.silent;
+    return python === undefined ? [] : [{ kind, python }];
+  });
+  return { versionOf: ({ index }) => found[index]?.version, silent };
+}
+
+interface Detected {
+  readonly version?: string | undefined;
+  readonly silent?: string;
 }
 
 async function detectVersion(
   settings: EngineSettings,
   env: Readonly<Record<string, string | undefined>>,
-): Promise<string | undefined> {
+): Promise<Detected> {
   const engine = findEngine(settings.kind);
-  if (!settings.spawn || engine.versions === undefined) return undefined;
+  if (!settings.spawn || engine.versions === undefined) return {};
   const needs = engineNeeds(settings, planEngine(settings, engine), engine);
-  if (needs?.own === undefined) return undefined;
+  if (needs?.own === undefined) return {};
   const { python } = await findProgram(needs.program, env);
-  if (python === undefined) return undefined;
-  return versionOf(needs.own, await askPackages(python, [needs.own], env));
+  if (python === undefined) return {};
+  const packages = await askPackages(python, [needs.own], env);
+  return packages === undefined ? { silent: python } : { version: versionOf(needs.own, packages) };
 }

@@ -7,7 +7,7 @@ import { ENGINE_KINDS, ROLES } from "../core/engine-kind.ts";
 import { CgnError, type Problem } from "../core/errors.ts";
 import { KV_OFFLOADS } from "../core/kv-offload.ts";
 import type { CliContext, Option, Values } from "./command.ts";
-import { detectVersions, givenVersions, versionKinds } from "./engine-versions.ts";
+import { type DetectedVersions, detectVersions, givenVersions, versionKinds } from "./engine-versions.ts";
 
 /** Options of commands that choose for the engines of the file. */
 export const PICK_OPTIONS = {
@@ -104,9 +104,22 @@ export async function loadWithVersions(
   const loaded = withUnusedVersions(loadConfig(loadWith), options);
   const hasErrors = loaded.problems.some(({ severity }) => severity === "error");
   if (loadWith.engineVersion !== undefined || options["detect"] === false || hasErrors) return loaded;
-  const found = await detectVersions(loaded.settings, cli.env);
-  const any = loaded.settings.engines.some(({ kind }, index) => found({ index, kind }) !== undefined);
-  return any ? loadConfig({ ...loadWith, engineVersion: found }) : loaded;
+  const { versionOf, silent } = await detectVersions(loaded.settings, cli.env);
+  const any = loaded.settings.engines.some(({ kind }, index) => versionOf({ index, kind }) !== undefined);
+  return withSilent(any ? loadConfig({ ...loadWith, engineVersion: versionOf }) : loaded, silent);
+}
+
+/** A command for another version than the one that is installed may be refused, or do other things. */
+function withSilent(loaded: LoadedConfig, silent: DetectedVersions["silent"]): LoadedConfig {
+  const told = new Map(silent.map((each) => [`${each.kind} ${each.python}`, each]));
+  return withWarnings(
+    loaded,
+    [...told.values()].map(({ kind, python }) => ({
+      path: "engine.kind",
+      problem: `${python} did not tell which ${kind} it has: the command is for the newest that cgn knows`,
+      remedy: "Name it with --engine-version, or try again when this host has less to do",
+    })),
+  );
 }
 
 /** `--engine-version KIND=VERSION` for a kind that the file does not have is a slip. */
@@ -114,16 +127,24 @@ function withUnusedVersions(loaded: LoadedConfig, options: Values): LoadedConfig
   const { settings } = loaded;
   const kinds = [...new Set(settings.engines.map(({ kind }) => kind))];
   const unused = versionKinds(options).filter((kind) => !kinds.some((each) => each === kind));
-  const warnings = unused.map((kind): Problem => {
-    const there = kinds.length === 0 ? "none at all" : kinds.join(", ");
-    return {
-      severity: "warning",
+  const there = kinds.length === 0 ? "none at all" : kinds.join(", ");
+  return withWarnings(
+    loaded,
+    unused.map((kind) => ({
       path: "engine.kind",
-      ...(settings.file === undefined ? {} : { file: settings.file }),
       problem: `--engine-version is given for ${kind}, and no engine of that kind is here (there is ${there})`,
       remedy: "Give the version for a kind that is here, or leave it out",
-    };
-  });
+    })),
+  );
+}
+
+function withWarnings(
+  loaded: LoadedConfig,
+  more: readonly Pick<Problem, "path" | "problem" | "remedy">[],
+): LoadedConfig {
+  const { settings } = loaded;
+  const file = settings.file === undefined ? {} : { file: settings.file };
+  const warnings = more.map((each): Problem => ({ severity: "warning", ...file, ...each }));
   if (warnings.length === 0) return loaded;
   return {
     ...loaded,

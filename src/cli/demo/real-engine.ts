@@ -49,7 +49,7 @@ export function installedEngine(cache: string): RealEngine | undefined {
 }
 
 async function findPython(env: Readonly<Record<string, string | undefined>>, signal: AbortSignal): Promise<string> {
-  const python = env["CGN_PYTHON"] ?? "python3";
+  const python = env["CGN_PYTHON"] || "python3";
   const test = await run(python, ["-c", "import venv, ensurepip"], env, signal);
   if (test.code === 0) return python;
   const what = test.code === undefined ? `"${python}" is not installed` : `"${python}" has no venv module`;
