@@ -118,7 +118,11 @@ export class App implements Actions {
   // Called without its object by views.
   readonly stopChat = (): void => this.#chat?.abort();
 
-  readonly clearChat = (): void => this.chat({ turns: [] });
+  readonly clearChat = (): void => {
+    this.chat({ turns: [] });
+    // The button is of no use now, and would keep the focus.
+    document.getElementById("chat-text")?.focus();
+  };
 
   #set(change: { readonly [K in keyof State]?: State[K] | undefined }): void {
     this.state = { ...this.state, ...change } as State;

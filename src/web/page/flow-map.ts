@@ -1,10 +1,12 @@
 import type { Dashboard, RequestRow } from "./data.ts";
 import { h, type View } from "./element.ts";
-import { ago, duration, percent } from "./format.ts";
+import { ago, duration, percent, plural } from "./format.ts";
 import { requestHref } from "./state.ts";
 
 /** Marks of one engine: more do not fit a line. */
 const MARKS = 40;
+/** So many lanes without a request: the rest of a large fleet is a number, or the engines' cards would be screens away. */
+const IDLE = 6;
 
 /** A lane an engine, with its last requests; refused ones have a lane of their own. */
 export function flowMap({ status, requests, now }: Dashboard): View {
@@ -15,7 +17,14 @@ export function flowMap({ status, requests, now }: Dashboard): View {
     if (marks === undefined) lanes.set(lane, [request]);
     else marks.push(request);
   }
-  return h("div", {}, [legend(), laneList(lanes, now)]);
+  const idle = [...lanes].filter(([, marks]) => marks.length === 0).map(([engine]) => engine);
+  for (const engine of idle.slice(IDLE)) lanes.delete(engine);
+  const hidden = idle.length - IDLE;
+  return h("div", {}, [
+    legend(),
+    laneList(lanes, now),
+    hidden > 0 ? h("p", { class: "soft" }, `${plural(hidden, "more engine")} without one of the last requests`) : null,
+  ]);
 }
 
 const KINDS: readonly (readonly [string, string])[] = [

@@ -5,6 +5,7 @@ import { lonely } from "./plot.ts";
 describe("figures for people", () => {
   it.each([
     [duration(0), "0"],
+    [duration(0.02), "<0.1 ms"],
     [duration(3.21), "3.2 ms"],
     [duration(999.4), "999 ms"],
     [duration(9_400), "9.4 s"],

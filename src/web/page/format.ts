@@ -3,6 +3,7 @@
 export function duration(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return "–";
   if (ms === 0) return "0";
+  if (ms > 0 && ms < 0.05) return "<0.1 ms";
   if (ms < 9.95) return `${ms.toFixed(1)} ms`;
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   if (ms < 120_000) return `${(ms / 1_000).toFixed(ms < 9_950 ? 1 : 0)} s`;

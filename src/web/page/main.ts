@@ -41,9 +41,20 @@ function draw(): void {
   } catch {}
   const node = app.state.data?.status.node;
   document.title = node === undefined ? "cgn" : `cgn ${node}: ${app.state.place.name}`;
+  const was = document.activeElement;
+  const around = was?.closest("article, form");
   render(shell(app.state, app), root);
   if (app.state.place !== shown) keepFocus(shown, app.state.place);
+  // "Drain" becomes "Uncordon", "Stop" goes with the answer's end.
+  else if (was?.isConnected === false) refocus(around);
   shown = app.state.place;
+}
+
+/** What had the focus is gone: on to what stands in its place. */
+function refocus(around: Element | null | undefined): void {
+  if (document.activeElement !== null && document.activeElement !== document.body) return;
+  const next = around?.isConnected === true ? around.querySelector<HTMLElement>("textarea, button:enabled, a") : null;
+  (next ?? document.getElementById("main"))?.focus();
 }
 
 /** A link that was followed is gone with its view, and the focus with it: back to where one came from, else to the new content. */

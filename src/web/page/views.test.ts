@@ -121,6 +121,14 @@ describe("shell()", () => {
       expect(shown).toContain(part);
   });
 
+  it("has no lane for most idle engines of a large fleet", () => {
+    const workers = Array.from({ length: 40 }, (_, n) => worker({ id: `gpu-${n}/m` }));
+    const shown = html({ data: data({ requests: [request({ worker: "gpu-39/m" })] }, { workers }) });
+    const lanes = [...shown.matchAll(/class="lane" title="gpu-(\d+)\/m"/g)].map(([, n]) => n);
+    expect(lanes).toEqual(["0", "1", "2", "3", "4", "5", "39"]);
+    expect(shown).toContain("33 more engines without one of the last requests");
+  });
+
   it("says predicted and real of an engine", () => {
     const shown = text({ data: data() });
     expect(shown).toContain("51 %");
