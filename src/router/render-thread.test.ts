@@ -1,3 +1,7 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Clock } from "../core/clock.ts";
 import { SILENT_LOG } from "../core/log.ts";
@@ -54,6 +58,23 @@ describe("startRenderThread()", () => {
     const message = { messages: [{ role: "user", content: [{ type: "text", text: "hi" }] }], system: "s" };
     expect(await there.render("messages", message)).toEqual(here.render("messages", message));
   });
+
+  it("does not keep a process alive that forgot to close it", () => {
+    // The fuzz of the router never ended after its figures: the thread's port was held anew when it was up.
+    const script = `
+      const { startRenderThread } = await import(${JSON.stringify(new URL("start-render-thread.ts", import.meta.url).href)});
+      const clock = { now: () => 0, wall: () => 0, after: () => () => {} };
+      const there = startRenderThread(clock, {}).model(${JSON.stringify(seed)});
+      setTimeout(() => {}, 2_000).ref();
+      console.log("reason" in await there.render("chat", { messages: [] }));
+    `;
+    const folder = mkdtempSync(join(tmpdir(), "cgn-render-"));
+    const file = join(folder, "forgets.mjs");
+    writeFileSync(file, script);
+    const { status, stdout } = spawnSync(process.execPath, [file], { timeout: 60_000, encoding: "utf8" });
+    rmSync(folder, { recursive: true });
+    expect([status, stdout]).toEqual([0, "false\n"]);
+  }, 90_000);
 
   it("tells what a template says against a chat, and goes on", async () => {
     thread = startRenderThread(handClock(), SILENT_LOG);

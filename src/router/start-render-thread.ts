@@ -49,6 +49,8 @@ export function startRenderThread(clock: Clock, log: Log): RenderThread {
   const start = (): Worker => {
     const made = new Worker(ENTRY, { name: "cgn render" });
     made.unref();
+    // Node holds it anew when it is up.
+    made.once("online", () => made.unref());
     made.on("message", (message: FromRenderThread) => {
       const prompt = "prompt" in message ? message.prompt : { reason: message.thrown };
       waiting.get(message.id)?.(prompt);
