@@ -1,5 +1,6 @@
 import { type Followed, followMembers } from "../cluster/follow-members.ts";
 import { type MergedDirectory, mergeDirectories } from "../cluster/merge-directories.ts";
+import { awakeClock } from "../core/awake-clock.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Membership } from "../core/membership.ts";
 import type { ModelLoader } from "../core/model-loader.ts";
@@ -33,6 +34,8 @@ export interface FollowAgentsOptions {
 /** Follow every agent that there is, as they come and go. */
 export function followAgents(options: FollowAgentsOptions): FollowedAgents {
   const { memberships, clock, tls, first = [], hostLostMs } = options;
+  // A router that was stopped for a while must not take all engines for dead, and end what runs there.
+  const patient = awakeClock(clock);
   const directory = mergeDirectories(first);
   const open = ({
     url,
@@ -40,14 +43,15 @@ export function followAgents(options: FollowAgentsOptions): FollowedAgents {
     readonly url: string;
   }): Followed & { readonly loader: ModelLoader; readonly first: Promise<void> } => {
     const address = wireAddress(url);
-    const agent = followAgent({ address, clock, tls, ...(hostLostMs === undefined ? {} : { hostLostMs }) });
+    const agent = followAgent({ address, clock: patient, tls, ...(hostLostMs === undefined ? {} : { hostLostMs }) });
     const loader = remoteLoader(address, clock, tls);
     const reached = "url" in address ? reachEngines(agent, { agentUrl: address.url, tls }) : undefined;
     const leave = directory.add(reached ?? agent);
     return {
       loader,
       first: agent.first,
-      isLive: () => agent.health().ok,
+      // Silent for a moment is not gone: whether its lease ran out is etcd's word, and that may be slow too.
+      isLive: () => agent.health().ok || agent.list().some(({ unheard }) => unheard !== undefined),
       close() {
         leave();
         reached?.close();

@@ -1,5 +1,6 @@
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
+import { awakeClock } from "../core/awake-clock.ts";
 import type { Clock } from "../core/clock.ts";
 import { sampleWorker } from "../core/worker.case.ts";
 import { followAgent } from "./agent-client.ts";
@@ -89,6 +90,31 @@ describe("followAgent()", () => {
     go(100);
     expect(remote.list()[0]).toMatchObject({ state: "down", reason: expect.stringContaining("last state: ready") });
     expect(remote.list()[0]).not.toHaveProperty("unheard");
+  });
+
+  it("followAgent() takes no pause of its own process for the agent's silence", async () => {
+    const way = await agentBehindAWay();
+    const { clock, go } = handClock();
+    const address = { url: way.url };
+    const seen = new Set<string>();
+    const remote = followAgent({ address, clock: awakeClock(clock), staleMs: 15_000, hostLostMs: 4_500 });
+    ends.push(() => remote.close());
+    remote.subscribe((workers) => {
+      for (const { state, unheard } of workers) seen.add(unheard === undefined ? state : "unheard");
+    });
+    await until(() => remote.list().length === 1);
+    go(60_000);
+    go(400);
+    for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+    expect([...seen]).toEqual(["ready"]);
+    // A host that says nothing while this process runs is found as before.
+    way.cut();
+    for (let passed = 0; passed < 8_000; passed += 250) {
+      go(250);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await until(() => seen.has("down"));
+    expect([...seen]).toEqual(["ready", "unheard", "down"]);
   });
 
   it("followAgent() gives an agent whose host refuses connections the time of a restart", async () => {
