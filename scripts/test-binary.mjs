@@ -7,6 +7,9 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ROOT } from "./node.mjs";
+import { heedUsage } from "./usage.mjs";
+
+heedUsage("test:binary");
 
 const PATIENCE_MS = 120_000;
 const TARGET = `${process.platform}-${process.arch}`;

@@ -6,6 +6,9 @@ import { join } from "node:path";
 import { CACHE, ROOT } from "./node.mjs";
 import { CLI, runNode } from "./run.mjs";
 import { setup } from "./setup.mjs";
+import { heedUsage } from "./usage.mjs";
+
+heedUsage("test:clients");
 
 /** The Python that has the clients; undefined where it cannot be had. */
 function pythonWithClients() {

@@ -7,6 +7,9 @@ import { homedir, tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { CACHE, ROOT } from "./node.mjs";
+import { heedUsage } from "./usage.mjs";
+
+heedUsage("test:first-run");
 
 const LIMIT_S = 180;
 const PATIENCE_MS = 600_000;

@@ -6,6 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { nodeEnv, ROOT } from "./node.mjs";
 import { setup } from "./setup.mjs";
+import { heedUsage } from "./usage.mjs";
+
+heedUsage("test:pack");
 
 /** Unpacked, without native parts (none is in it). */
 const MOST_BYTES = 5_000_000;

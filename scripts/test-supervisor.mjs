@@ -3,6 +3,9 @@ import { join } from "node:path";
 import { ROOT } from "./node.mjs";
 import { runNode } from "./run.mjs";
 import { setup } from "./setup.mjs";
+import { heedUsage } from "./usage.mjs";
+
+heedUsage("test:supervisor");
 
 process.exitCode = await runNode(await setup(), [
   join(ROOT, "test", "soak", "supervisor.ts"),

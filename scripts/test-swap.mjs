@@ -3,6 +3,9 @@ import { join } from "node:path";
 import { ROOT } from "./node.mjs";
 import { CLI, runNode } from "./run.mjs";
 import { setup } from "./setup.mjs";
+import { heedUsage } from "./usage.mjs";
+
+heedUsage("test:swap");
 
 const node = await setup();
 const real = await runNode(node, [CLI, "demo", "--prepare"]);
