@@ -109,8 +109,11 @@ describe.skipIf(chromium === undefined)("the dashboard in a browser", { timeout:
     await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
     const card = page.getByRole("article", { name: "Engine gpu-2/qwen3-8b" });
     await card.getByText("draining", { exact: true }).waitFor();
-    await page.getByRole("button", { name: "Uncordon gpu-2/qwen3-8b" }).click();
-    await drain.waitFor();
+    // The button that had the focus is gone: what stands in its place has it.
+    await card.locator(":focus").waitFor();
+    await page.getByRole("button", { name: "Uncordon gpu-2/qwen3-8b" }).press("Enter");
+    await page.getByRole("button", { name: "Drain gpu-2/qwen3-8b" }).waitFor();
+    await card.locator(":focus").waitFor();
     await page.getByRole("button", { name: /^Load gpu-6/ }).click();
     await page.getByText("is being loaded").waitFor();
     expect(fleet.loads).toEqual(["load gpu-6/a-model-with-a-rather-long-name-70b"]);
