@@ -137,8 +137,9 @@ async function bookingsLeft({ core }: Router): Promise<number> {
 function note(tally: Tally, wild: Wild, { bytes }: FuzzRequest, end: FuzzEnd): void {
   const { status, body } = end;
   tally.statuses.set(status, (tally.statuses.get(status) ?? 0) + 1);
-  const own = body.includes('"src":"cgn"');
-  const bug = own && /"code":"bug"/.test(body);
+  // Ours alone: where an engine's own answer of any status broke off, ours stands behind it.
+  const own = body.startsWith("{") && body.includes('"src":"cgn"');
+  const bug = body.includes('"src":"cgn"') && /"code":"bug"/.test(body);
   const hung = status === -1;
   // 501 is an answer to what is asked; 502 to 504 tell of an engine that is wrong.
   const fault = status >= 500 && status !== 501 && own && (wild === "requests" || status === 500 || status === 503);
