@@ -57,6 +57,31 @@ describe("startHttpServer()", () => {
     await expect.poll(() => server.connections(), { timeout: 15_000 }).toBe(0);
   });
 
+  // The answer to the good request was lost: only the 400 came, in its place.
+  it("answers whole requests before what is no request behind them", async () => {
+    const statuses = (got: string) => [...got.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
+    const good = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    for (const delayMs of [0, 200]) {
+      const server = await start({
+        handle(_req, res) {
+          res.write("begun ");
+          setTimeout(() => res.end("whole"), delayMs);
+        },
+      });
+      const got = await open(server, `${good}${good}GARBAGE\r\n\r\nGARBAGE\r\n\r\n`).ended;
+      expect(statuses(got)).toEqual(["200", "200", "400"]);
+      expect(got.match(/whole/g)).toHaveLength(2);
+      await expect.poll(() => server.connections(), { timeout: 15_000 }).toBe(0);
+    }
+  });
+
+  it("refuses a request whose own body is broken, without waiting for its answer", async () => {
+    const server = await start();
+    const head = "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    expect(await open(server, `${head}zz\r\n`).ended).toMatch(/^HTTP\/1\.1 400 /);
+    await expect.poll(() => server.connections(), { timeout: 15_000 }).toBe(0);
+  });
+
   // A client that dripped header bytes kept its connection for ever: it was only half closed after the 408.
   it("cuts a connection whose head does not come, whatever it goes on sending", async () => {
     const server = await start({ headersTimeoutMs: 200, requestTimeoutMs: 400 });
@@ -99,15 +124,31 @@ describe("startHttpServer()", () => {
   });
 
   it("writes no error into an answer that has begun", async () => {
+    let finish = (): void => {};
     const server = await start({
       handle(_req, res) {
-        res.writeHead(200);
+        res.writeHead(200, { "content-length": 9 });
         res.write("part");
+        finish = () => void res.end(" rest");
       },
     });
     const { socket, ended } = open(server, "GET / HTTP/1.1\r\nhost: x\r\n\r\n");
     await new Promise((resolve) => socket.once("data", resolve));
-    socket.write("nonsense\r\n\r\n");
-    expect(await ended).not.toContain("400 Bad Request");
+    socket.write("nonsense\r\n\r\n", () => setTimeout(finish, 100));
+    expect(await ended).toMatch(/part restHTTP\/1\.1 400 Bad Request/);
+  });
+
+  it("tells of a client that leaves behind its nonsense", async () => {
+    const closed: boolean[] = [];
+    const server = await start({
+      handle(_req, res) {
+        res.on("close", () => closed.push(res.writableFinished));
+        res.write("part");
+      },
+    });
+    const { socket } = open(server, "GET / HTTP/1.1\r\nhost: x\r\n\r\nnonsense\r\n\r\n");
+    await new Promise((resolve) => socket.once("data", resolve));
+    socket.destroy();
+    await expect.poll(() => closed, { timeout: 15_000 }).toEqual([false]);
   });
 });

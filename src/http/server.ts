@@ -96,8 +96,11 @@ export async function startHttpServer(options: HttpServerOptions): Promise<HttpS
     handle(req, res);
   });
   server.on("clientError", (e, socket) => {
-    // In the midst of an answer another one would be read as part of it.
-    if (waiting.isAnswering(socket)) socket.destroy();
+    const answer = waiting.answerOn(socket);
+    if (answer === undefined) answerBrokenRequest(e, socket);
+    else if (answer.req.complete) answerAfter(answer, e, socket);
+    // In the midst of an answer to this very request another one would be read as part of it.
+    else if (answer.headersSent) socket.destroy();
     else answerBrokenRequest(e, socket);
   });
   const sockets = new Set<Socket>();
@@ -237,11 +240,27 @@ class WaitingSockets {
     this.#answers.set(socket, res);
   }
 
-  /** Part of an answer was written there, and the rest was not. */
-  isAnswering(socket: Duplex): boolean {
+  /** The last answer there that is not over. */
+  answerOn(socket: Duplex): ServerResponse | undefined {
     const res = this.#answers.get(socket);
-    return res?.headersSent === true && !res.writableFinished;
+    return res?.writableFinished === false ? res : undefined;
   }
+}
+
+/** Answers that have what is no request behind them. */
+const FOLLOWED = new WeakSet<ServerResponse>();
+
+/** What came behind whole requests is none: those are answered first. */
+function answerAfter(answer: ServerResponse, e: NodeJS.ErrnoException, socket: Duplex): void {
+  if (e.code === "ECONNRESET") {
+    socket.destroy();
+    return;
+  }
+  if (FOLLOWED.has(answer)) return;
+  FOLLOWED.add(answer);
+  answer.once("close", () => {
+    if (socket.writable) answerBrokenRequest(e, socket);
+  });
 }
 
 function closeServer(server: Server, sockets: ReadonlySet<Socket>, graceMs: number): Promise<void> {

@@ -126,7 +126,11 @@ describe("large bodies", () => {
       `{"model":nope,"x":"${"m".repeat(3e6)}"}`,
     ]) {
       const res = await post(url, CHAT, body);
-      expect([res.status, (await res.json()).src]).toEqual([400, "cgn"]);
+      const { src, error } = await res.json();
+      expect([res.status, src]).toEqual([400, "cgn"]);
+      // The advice was that of another mistake.
+      const fits = /more than/.test(error.message) ? /Leave out|a smaller one/ : /Send a JSON object in UTF-8/;
+      expect(error.message).toMatch(fits);
     }
     expect(seen).toEqual([]);
   });

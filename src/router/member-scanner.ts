@@ -28,6 +28,13 @@ const MAX_KEY_BYTES = 1024;
 /** The bytes are no JSON object, or not one that is taken. The message says what is. */
 export class NotAnObject extends Error {
   override readonly name = "NotAnObject";
+  /** What would be right, where that is not a JSON object. */
+  readonly should: string | undefined;
+
+  constructor(message: string, should?: string) {
+    super(message);
+    this.should = should;
+  }
 }
 
 type State = "key" | "colon" | "value" | "rest" | "after" | "done";

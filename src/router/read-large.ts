@@ -50,7 +50,10 @@ export async function readLarge(body: Buffer): Promise<LargeBody> {
     await nextTurn();
   }
   const { members, parts, depth } = scanner;
-  if (members.length > MAX_MEMBERS) throw new NotAnObject(`the body has more than ${MAX_MEMBERS} members`);
+  if (members.length > MAX_MEMBERS) {
+    const is = `the body has more than ${MAX_MEMBERS} members at its top`;
+    throw new NotAnObject(is, "Leave out those that no API knows");
+  }
   const unmatched = tooLarge(body.length, parts, depth);
   const json =
     unmatched === undefined
@@ -69,7 +72,8 @@ function readSome(body: Buffer, members: readonly Member[]): Readonly<Record<str
   const json: Record<string, unknown> = {};
   for (const { key, valueStart, end } of members) {
     if (!READ_MEMBERS.has(key)) continue;
-    if (end - valueStart > MAX_VALUE_BYTES) throw new NotAnObject(`"${key}" has more than ${MAX_VALUE_BYTES} bytes`);
+    if (end - valueStart > MAX_VALUE_BYTES)
+      throw new NotAnObject(`"${key}" has more than ${MAX_VALUE_BYTES} bytes`, "Send a smaller one");
     json[key] = JSON.parse(body.toString("utf8", valueStart, end));
   }
   return json;

@@ -82,7 +82,7 @@ export function read(
       }),
       (e: unknown) => {
         if (!(e instanceof NotAnObject || e instanceof SyntaxError)) throw e;
-        if (needsJson) throw e instanceof SyntaxError ? notJson(e) : invalid(e.message, SHOULD_BE);
+        if (needsJson) throw e instanceof SyntaxError ? notJson(e) : invalid(e.message, e.should ?? SHOULD_BE);
         return { ...base, model: undefined };
       },
     );
