@@ -42,7 +42,7 @@ export function boundHeapOf(
 }
 
 /** The bound is doubled, twice at most, where collecting young objects takes more than this share of two seconds: there are many large requests at once. */
-const BUSY_SHARE = 0.08;
+const BUSY_SHARE = 0.2;
 const WINDOW_MS = 2_000;
 const MOST_HALF_MB = 4 * HALF_MB;
 
