@@ -43,6 +43,34 @@ describe("AnswerTimer", () => {
     expect(said).toHaveLength(1);
   });
 
+  it("a timer that fires late lets what came meanwhile be read first", () => {
+    let now = 0;
+    const timers: { readonly at: number; readonly fn: () => void }[] = [];
+    const clock = {
+      now: () => now,
+      wall: () => now,
+      after(ms: number, fn: () => void) {
+        timers.push({ at: now + ms, fn });
+        return () => {};
+      },
+    };
+    const said: string[] = [];
+    const timer = new AnswerTimer(clock, { ms: 1_000, key: "first_token_timeout" }, 5_000, (m) => void said.push(m));
+    timer.heard();
+    now = 60_000;
+    timers.at(-1)?.fn();
+    expect(said).toEqual([]);
+    timer.heard();
+    now = 61_000;
+    timers.at(-1)?.fn();
+    expect([said, timers.at(-1)?.at]).toEqual([[], 65_000]);
+    now = 90_000;
+    timers.at(-1)?.fn();
+    now = 91_000;
+    timers.at(-1)?.fn();
+    expect(said).toEqual(["its stream stalled for 5 s (stall_timeout)"]);
+  });
+
   it("0 is no limit, and nothing is told after its end", async () => {
     const forever = rig(0, 0);
     forever.timer.heard();

@@ -1,5 +1,9 @@
 import type { Clock } from "../core/clock.ts";
 
+/** A timer that is so late was kept from firing: what came meanwhile is read before anybody is called late. */
+const LATE_MS = 1_000;
+const READING_MS = 1_000;
+
 /**
  * Watches one answer: how long its first sign may take, and how long it may be silent after. Time in which the client takes
  * nothing does not count: then the engine is kept waiting.
@@ -14,6 +18,7 @@ export class AnswerTimer {
   #heardMs: number;
   #streams = false;
   #paused = false;
+  #dueMs = 0;
   #cancel: (() => void) | undefined;
   readonly #first: string;
 
@@ -70,6 +75,7 @@ export class AnswerTimer {
 
   #arm(ms: number): void {
     this.stop();
+    this.#dueMs = this.#clock.now() + ms;
     if (this.#limitMs > 0) this.#cancel = this.#clock.after(ms, () => this.#fired());
   }
 
@@ -78,6 +84,11 @@ export class AnswerTimer {
     // Timers may fire a little early.
     if (leftMs > 1) {
       this.#arm(leftMs);
+      return;
+    }
+    // This process was stopped or starved, and its timers come before what it has to read.
+    if (this.#clock.now() - this.#dueMs > LATE_MS) {
+      this.#arm(READING_MS);
       return;
     }
     const seconds = this.#limitMs / 1_000;
