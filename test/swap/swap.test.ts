@@ -53,6 +53,6 @@ describe("two models on one GPU set, asked in turn", () => {
       const engine = await ensureRealEngine(cacheDir(process.env), process.env, new AbortController().signal);
       expectWell(await alternate({ seconds: 3, clients: 4, minResidencyS: 1, engine }));
     },
-    120_000,
+    240_000,
   );
 });
