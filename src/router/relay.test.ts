@@ -3,6 +3,7 @@ import type { ClientResponse } from "../http/client-response.ts";
 import type { UpstreamHandler, Upstreams } from "../http/upstream.ts";
 import type { Exchange } from "./accept.ts";
 import { noFacts } from "./answer.ts";
+import { ContinuedStream } from "./continuation.ts";
 import { conversionOf } from "./convert/conversions.ts";
 import { Relay, type RelayPlan } from "./relay.ts";
 import type { LegEnd } from "./sinks.ts";
@@ -176,6 +177,14 @@ describe("a stream that is over while its connection stays open", () => {
     await converted.clock.pass(1_100);
     expect(converted.end?.type).toBe("complete");
     expect(converted.res.text.match(/event: (message_stop|error)/g)).toEqual(["event: message_stop"]);
+  });
+
+  it("may go on elsewhere where the engine told its own death, whatever it said then", async () => {
+    const rig = relaying({ stream: new ContinuedStream() });
+    rig.say(word("a"), ['data: {"error":{"message":"dead","code":500}}', DONE].join("\n\n"));
+    await rig.clock.pass(0);
+    expect(rig.end?.type).toBe("cut");
+    expect(rig.res).toMatchObject({ text: whole(word("a")), writableEnded: false });
   });
 
   it("is broken where the stream was not over", async () => {

@@ -142,7 +142,7 @@ export class StreamSink implements Sink {
   }
 
   #event(raw: Buffer, data: Buffer | undefined): void {
-    if (this.#done) return;
+    if (this.#done || this.#failure !== undefined) return;
     if (data !== undefined) {
       this.#heard = true;
       if (!this.#started) {
@@ -183,7 +183,6 @@ export class StreamSink implements Sink {
 
   /** An event of a stream that may go on elsewhere, or that went on here. */
   #take(raw: Buffer, data: Buffer, stream: ContinuedStream): void {
-    if (this.#failure !== undefined) return;
     const chunk = parse(data);
     if (isObject(chunk) && stream.usable && isServerError(chunk["error"])) {
       this.#failure = { kind: "protocol", phase: "body", message: "it told an error in its stream" };
