@@ -45,10 +45,6 @@ export class App implements Actions {
     if (asked === undefined) return;
     this.#set({ asked: undefined });
     if (yes) this.act(asked.path, `${asked.verb}: done`);
-    // Where the dialog was opened from, once it is gone; a key that is wanted comes first.
-    setTimeout(() => {
-      if (this.state.wantsKey === undefined) document.getElementById(asked.from)?.focus();
-    }, 50);
   }
 
   act(path: string, what: string): void {

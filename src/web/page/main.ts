@@ -21,6 +21,8 @@ root.textContent = "";
 let drawing = false;
 /** Where the page was when it was drawn last. */
 let shown: Place;
+/** What opened the dialog that stands: it gets the focus back. */
+let opener: { readonly id: string; readonly card: Element | null } | undefined;
 
 const app = new App({ theme: storedTheme(), hasKey: storedKey() !== "" }, () => {
   if (drawing) return;
@@ -43,18 +45,23 @@ function draw(): void {
   document.title = node === undefined ? "cgn" : `cgn ${node}: ${app.state.place.name}`;
   const was = document.activeElement;
   const around = was?.closest("article, form");
+  const { asked } = app.state;
+  if (asked !== undefined)
+    opener ??= { id: asked.from, card: document.getElementById(asked.from)?.closest("article") ?? null };
   render(shell(app.state, app), root);
   if (app.state.place !== shown) keepFocus(shown, app.state.place);
   // "Drain" becomes "Uncordon", "Stop" goes with the answer's end.
+  else if (asked === undefined && opener !== undefined) refocus(opener.card, document.getElementById(opener.id));
   else if (was?.isConnected === false) refocus(around);
   shown = app.state.place;
+  if (asked === undefined) opener = undefined;
 }
 
-/** What had the focus is gone: on to what stands in its place. */
-function refocus(around: Element | null | undefined): void {
+/** What had the focus is gone: on to the element that is meant, else to what stands in its place. */
+function refocus(around: Element | null | undefined, meant: HTMLElement | null = null): void {
   if (document.activeElement !== null && document.activeElement !== document.body) return;
   const next = around?.isConnected === true ? around.querySelector<HTMLElement>("textarea, button:enabled, a") : null;
-  (next ?? document.getElementById("main"))?.focus();
+  (meant ?? next ?? document.getElementById("main"))?.focus();
 }
 
 /** A link that was followed is gone with its view, and the focus with it: back to where one came from, else to the new content. */
