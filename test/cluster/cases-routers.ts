@@ -1,4 +1,4 @@
-import { type Asked, ask, decisionsOf, type HostPlan } from "./daemons.ts";
+import { type Asked, ask, decisionsOf, type HostPlan, LEASE_MS } from "./daemons.ts";
 import type { Verdict } from "./judge.ts";
 import { startLoad } from "./load.ts";
 import type { Host } from "./network.ts";
@@ -86,5 +86,30 @@ export async function joiningRouter(world: World, verdict: Verdict): Promise<voi
   verdict.must(
     await world.when("both see both", [r1], (seen) => seen.ready === 3).then(() => true),
     "the first router lost engines",
+  );
+}
+
+/** One router is stopped for longer than a lease: its own pause is nobody's silence, and all that it has in hand goes on. */
+export async function frozenRouter(world: World, verdict: Verdict): Promise<void> {
+  const [r1] = world.routers as [Host];
+  const [one] = world.routerPlans as [HostPlan];
+  const load = startLoad(world.routerPlans, RATE);
+  const long = Array.from({ length: 4 }, (_, n) => {
+    const text = prompt("Frozen", n);
+    return ask(one, { text, stream: true, maxTokens: 400 });
+  });
+  await pause(2_000);
+  const goOn = world.freeze(r1, "router");
+  await pause(LEASE_MS + 2_000);
+  const since = performance.now();
+  goOn();
+  const seen = await world.when("three engines", [r1], ({ ready }) => ready === 3, { since });
+  await pause(2_000);
+  verdict.answered(await load.stop());
+  const ends = (await Promise.all(long)).map(({ end, said }) => `${end} ${said}`.trim());
+  verdict.note({ stopped_s: seconds(LEASE_MS + 2_000), long_streams: ends.length, all_engines_after_s: seconds(seen) });
+  verdict.must(
+    ends.every((end) => end === "ok"),
+    `a long stream did not end well: ${ends.join("; ")}`,
   );
 }

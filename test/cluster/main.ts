@@ -3,7 +3,7 @@ import { whyNoEtcd } from "../helpers/etcd.ts";
 import { skewedClocks } from "./cases-clock.ts";
 import { loseEtcd, loseEtcdMember } from "./cases-etcd.ts";
 import { agentCutFromEtcd, badLinks, partitionHost, partitionRouters, powerOff } from "./cases-hosts.ts";
-import { exactness, joiningRouter } from "./cases-routers.ts";
+import { exactness, frozenRouter, joiningRouter } from "./cases-routers.ts";
 import { rollingRestart } from "./cases-upgrade.ts";
 import { LEASE_MS } from "./daemons.ts";
 import { Verdict } from "./judge.ts";
@@ -19,6 +19,7 @@ type Case = (world: World, verdict: Verdict) => Promise<void>;
 const CASES: Readonly<Record<string, Case>> = {
   "exact through both routers": exactness,
   "a router is killed, and a new one joins": joiningRouter,
+  "a router is stopped for longer than a lease": frozenRouter,
   "a host loses its power": powerOff,
   "a host is cut off": partitionHost,
   "a router cannot reach one host and the other router": partitionRouters,

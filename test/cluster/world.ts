@@ -69,6 +69,13 @@ export class World {
     this.#daemons.get(`${host.name} ${kind}`)?.child.kill("SIGKILL");
   }
 
+  /** Stop it as a machine is that sleeps or is moved, and let it go on. */
+  freeze(host: Host, kind: Kind): () => void {
+    const child = this.#daemons.get(`${host.name} ${kind}`)?.child;
+    child?.kill("SIGSTOP");
+    return () => void child?.kill("SIGCONT");
+  }
+
   /** Until it says that it listens. */
   async whenUp(host: Host, kind: Kind): Promise<void> {
     const daemon = this.#daemons.get(`${host.name} ${kind}`)!;
