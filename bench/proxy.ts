@@ -13,9 +13,9 @@ interface Case {
 }
 
 const CASES: readonly Case[] = [
-  { name: "1KB", job: { bytes: 1024, stream: false, connections: 32, requests: 12_000, rate: 0 }, warmUp: 30_000 },
-  { name: "32KB", job: { bytes: 32 * 1024, stream: false, connections: 32, requests: 6_000, rate: 0 }, warmUp: 12_000 },
-  { name: "stream", job: { bytes: 1024, stream: true, connections: 64, requests: 320, rate: 0 }, warmUp: 320 },
+  { name: "1KB", job: { bytes: 1024, stream: false, connections: 32, requests: 40_000, rate: 0 }, warmUp: 30_000 },
+  { name: "32KB", job: { bytes: 32 * 1024, stream: false, connections: 32, requests: 16_000, rate: 0 }, warmUp: 12_000 },
+  { name: "stream", job: { bytes: 1024, stream: true, connections: 64, requests: 960, rate: 0 }, warmUp: 320 },
 ];
 /** Low load: what the hop itself adds. */
 const LATENCY: Omit<LoadJob, "url"> = { bytes: 1024, stream: false, connections: 4, requests: 400, rate: 50 };
