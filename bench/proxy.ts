@@ -14,7 +14,11 @@ interface Case {
 
 const CASES: readonly Case[] = [
   { name: "1KB", job: { bytes: 1024, stream: false, connections: 32, requests: 40_000, rate: 0 }, warmUp: 30_000 },
-  { name: "32KB", job: { bytes: 32 * 1024, stream: false, connections: 32, requests: 16_000, rate: 0 }, warmUp: 12_000 },
+  {
+    name: "32KB",
+    job: { bytes: 32 * 1024, stream: false, connections: 32, requests: 16_000, rate: 0 },
+    warmUp: 12_000,
+  },
   { name: "stream", job: { bytes: 1024, stream: true, connections: 64, requests: 960, rate: 0 }, warmUp: 320 },
 ];
 /** Low load: what the hop itself adds. */
