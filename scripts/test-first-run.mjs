@@ -34,6 +34,8 @@ function emptyEnvironment(home) {
       .filter((folder) => !folder.startsWith(ROOT))
       .join(delimiter),
     npm_config_cache: join(home, "npm-cache"),
+    // pip tells its registry the version of rustc, and rustup's stand-in for it would make its folder where it finds none.
+    RUSTUP_HOME: process.env.RUSTUP_HOME ?? join(homedir(), ".rustup"),
     ...(existsSync(npmrc) ? { npm_config_userconfig: npmrc } : {}),
     ...(pip === undefined ? {} : { PIP_CONFIG_FILE: pip }),
     PIP_CACHE_DIR: join(home, "pip-cache"),
