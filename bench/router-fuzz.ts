@@ -137,8 +137,9 @@ async function bookingsLeft({ core }: Router): Promise<number> {
 function note(tally: Tally, wild: Wild, { bytes }: FuzzRequest, end: FuzzEnd): void {
   const { status, body } = end;
   tally.statuses.set(status, (tally.statuses.get(status) ?? 0) + 1);
-  // Ours alone: where an engine's own answer of any status broke off, ours stands behind it.
-  const own = body.startsWith("{") && body.includes('"src":"cgn"');
+  // Ours alone: where an engine's own answer of any status broke off, ours stands behind it, and so does the answer to what came behind the request.
+  const [first = ""] = body.split(/HTTP\/1\.1 \d{3} /);
+  const own = first.startsWith("{") && first.includes('"src":"cgn"');
   const bug = body.includes('"src":"cgn"') && /"code":"bug"/.test(body);
   const hung = status === -1;
   // 501 is an answer to what is asked; 502 to 504 tell of an engine that is wrong.
