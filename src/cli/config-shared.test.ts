@@ -1,24 +1,14 @@
 import { afterEach, expect, it } from "vitest";
 import { startTestRouter, type TestRouter } from "../router/testing/test-router.ts";
-import type { CliContext } from "./command.ts";
 import { configListCommand, configSetCommand } from "./config-shared.ts";
-import { systemClock } from "./system-clock.ts";
+import { collectingCli } from "./testing/collecting-cli.ts";
 
 let router: TestRouter | undefined;
 afterEach(async () => router?.router.close());
 
 it("cgn config set says in the router's words that it has no place for shared settings, or that a value is wrong", async () => {
   router = await startTestRouter([]);
-  const out: string[] = [];
-  const cli: CliContext = {
-    out: (text) => out.push(text),
-    err: () => {},
-    env: {},
-    cwd: ".",
-    color: false,
-    signal: new AbortController().signal,
-    clock: systemClock(),
-  };
+  const { cli, out } = collectingCli();
   const options = { admin: router.admin };
   const set = (...positionals: string[]) => configSetCommand.run({ options, positionals }, cli);
   await expect(set("router.policy=random")).rejects.toMatchObject({

@@ -1,24 +1,16 @@
 import { afterEach, expect, it } from "vitest";
 import { startTestRouter, type TestRouter, testWorker } from "../router/testing/test-router.ts";
 import { Booking } from "../routing/load.ts";
-import type { CliContext, Command, Values } from "./command.ts";
+import type { Command, Values } from "./command.ts";
 import { cordonCommand, drainCommand, uncordonCommand } from "./drain.ts";
 import { systemClock } from "./system-clock.ts";
+import { collectingCli } from "./testing/collecting-cli.ts";
 
 let router: TestRouter | undefined;
 afterEach(async () => router?.router.close());
 
 async function run(command: Command, node: string, options: Values = {}) {
-  const out: string[] = [];
-  const cli: CliContext = {
-    out: (text) => out.push(text),
-    err: () => {},
-    env: {},
-    cwd: ".",
-    color: false,
-    signal: new AbortController().signal,
-    clock: systemClock(),
-  };
+  const { cli, out } = collectingCli();
   const code = await command.run({ options: { admin: router!.admin, ...options }, positionals: [node] }, cli);
   return { code, out: out.join("\n") };
 }

@@ -153,7 +153,6 @@ export class FollowedWorker {
     }
   }
 
-  /** Told by the agent ahead of the engine: all it held is gone. */
   /** Its process sleeps and has forgotten its KV: it is empty now (it tells that itself only with its next step), and its events go on. */
   slept(info: WorkerInfo): void {
     this.info = info;
@@ -172,6 +171,7 @@ export class FollowedWorker {
     if (this.#text !== undefined) void this.#prove(this.#text);
   }
 
+  /** Told by the agent ahead of the engine: all it held is gone. */
   notice(what: "restarted" | "reset"): void {
     this.#settle(false, `the agent says that it was ${what}`);
     if (this.#zmq !== undefined) this.#zmq.notice(what);
